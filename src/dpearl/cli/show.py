@@ -1,0 +1,84 @@
+"""What people see: progress on stderr, tables and sentences on stdout."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+
+from dpearl.audit import Finding
+from dpearl.ledger import Ledger
+from dpearl.plan import Forecast
+
+_STAGES = {"auxiliary": "Reading rows for the scale", "embedding": "Embedding rows"}
+
+
+@contextmanager
+def progress(total: int | None) -> Iterator[Callable[[str], Callable[[int], None]]]:
+    """A bar for each pass over the rows; none where stderr is not a terminal."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as bars:
+
+        def start(stage: str) -> Callable[[int], None]:
+            task = bars.add_task(_STAGES[stage], total=total)
+            return lambda rows: bars.advance(task, rows)
+
+        yield start
+
+
+def note(text: str) -> None:
+    """A remark that is not the result."""
+    print(text, file=sys.stderr)
+
+
+def forecast(made: Forecast) -> None:
+    """What the budget buys, in words and a small table."""
+    offer = made.offer
+    print(f"With epsilon {offer.budget.epsilon:g}, delta {offer.budget.delta:g}, protecting {offer.unit}, a table of about")
+    print(f"{made.rows:,} rows gives (recipe {offer.recipe.name}, {offer.recipe.frequencies:,} frequencies):\n")
+    table = Table("stage", "block", "values", "share of budget", "noise / signal", "verdict")
+    for line in made.lines:
+        values = (line.stage, line.family, f"{line.values:,}", f"{100 * line.share:.1f}%", f"{line.noise:.3f}", line.verdict)
+        table.add_row(*values)
+    Console(width=100).print(table)
+    print("Noise / signal: standard deviation of the noise on an average, over the largest value it can have.")
+    if made.embedding_cost > 0:
+        print(f"Finding the scale privately makes the noise of the embedding {100 * made.embedding_cost:.1f}% larger.")
+    if not made.hopeful:
+        print(
+            f"\nWARNING: {made.rows:,} rows are too few to hope for useful data at this budget; about {made.rows_needed:,} rows "
+            "would do,\nor a larger epsilon, fewer frequencies (-k), or a label with fewer levels."
+        )
+
+
+def ledger(book: Ledger, path: str) -> None:
+    """A ledger in plain words."""
+    print(f"{path}: budget epsilon {book.budget.epsilon:g} at delta {book.budget.delta:g}")
+    for number, charge in enumerate(book.charges, start=1):
+        print(f"  {number}. {charge.time}  {charge.output or 'release'}  mu {charge.mu:.4f}, plan {charge.plan[:12]}")
+        print(f"     protecting {charge.unit}")
+    if not book.charges:
+        print("  nothing has been released")
+    left = max(book.budget.epsilon - book.spent, 0.0)
+    print(f"Spent together: epsilon {book.spent:.4f}; left: {left:.4f}. The chain of {len(book.charges)} charges is intact.")
+    print("Releases compose by adding mu squared, so two releases of epsilon 1 cost less than 2 together.")
+
+
+def findings(found: list[Finding]) -> None:
+    """The audit, one row for each test."""
+    table = Table("unit of protection", "part", "mu stated", "mu seen, at least", "")
+    for finding in found:
+        row = (
+            str(finding.unit),
+            finding.part,
+            f"{finding.stated:.3f}",
+            f"{finding.seen:.3f}",
+            "ok" if finding.passed else "FAILED",
+        )
+        table.add_row(*row)
+    Console(width=110).print(table)

@@ -1,0 +1,470 @@
+"""Row ↔ integers, column by column.
+
+Encode is total: any cell gives a valid code, so content can never stop a release
+(a failure would itself leak). Encode is row-local: a cell's code depends on nothing
+but the cell and the schema. Decode is its inverse on the grid.
+
+A column's code is one integer (a picture's is its bytes). For embedding, a code splits
+into coordinates (integers 0..top on a line) and a level (one of a few, one-hot):
+
+    number, datetime   one coordinate; level 0 for plain values, then missing, then spikes
+    category, boolean  no coordinate; a level for each declared value, other, missing
+    image              a coordinate per pixel; level 0, or 1 for a picture that cannot be read
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from dpearl.errors import DataError
+from dpearl.schema import Boolean, Category, Column, Datetime, Image, Number, Schema, microseconds
+
+Codes = NDArray[Any]
+"""int64 (rows,) for a table column; uint8 (rows, pixels + 1) for images, the last byte 1 if unreadable."""
+
+MISSING_WORDS = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None")
+"""Texts that mean a missing cell wherever they are not themselves a declared level."""
+
+TOP = 2**16 - 1
+"""Largest coordinate: 16 bits, so that phases stay exact in a float64 (DESIGN: integers, not floats)."""
+
+_FLOAT = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$|^[+-]?(inf|Inf|INF|infinity|Infinity)$"
+_TRUE, _FALSE = ("true", "t", "yes", "y", "1"), ("false", "f", "no", "n", "0")
+
+
+class ColumnCodec(Protocol):
+    """How one column becomes integers."""
+
+    @property
+    def coordinates(self) -> int: ...
+    @property
+    def top(self) -> int: ...
+    @property
+    def levels(self) -> int: ...
+    @property
+    def one_hot(self) -> bool: ...
+    @property
+    def natural(self) -> pa.DataType: ...
+    def accepts(self, storage: pa.DataType) -> bool: ...
+    def encode(self, cells: pa.Array) -> Codes: ...
+    def decode(self, codes: Codes) -> pa.Array: ...
+    def coordinate(self, codes: Codes) -> NDArray[np.uint16]: ...
+    def level(self, codes: Codes) -> NDArray[np.int64]: ...
+
+
+class _Line:
+    """What numbers and datetimes share: grid points 0..points-1, then missing, then spikes."""
+
+    column: Number | Datetime
+    coordinates = 1
+    one_hot = False
+
+    @property
+    def top(self) -> int:
+        return min(self.points - 1, TOP)
+
+    @property
+    def levels(self) -> int:
+        return 2
+
+    @cached_property
+    def points(self) -> int:
+        return self.column.points
+
+    def coordinate(self, codes: Codes) -> NDArray[np.uint16]:
+        scaled = codes if self.points - 1 <= TOP else np.rint(codes / (self.points - 1) * TOP)
+        return np.where(codes < self.points, scaled, 0).astype(np.uint16)[:, None]
+
+    def level(self, codes: Codes) -> NDArray[np.int64]:
+        levels: NDArray[np.int64] = np.maximum(codes - (self.points - 1), 0)
+        return levels
+
+
+@dataclass(frozen=True)
+class NumberCodec(_Line):
+    """NaN and text become missing, infinities the bound, spikes levels of their own."""
+
+    column: Number
+
+    @property
+    def top(self) -> int:
+        return TOP if self.column.log else super().top
+
+    @property
+    def levels(self) -> int:
+        return 2 + len(self.column.spikes)
+
+    @property
+    def natural(self) -> pa.DataType:
+        return pa.int64() if self.column.integral else pa.float64()
+
+    def accepts(self, storage: pa.DataType) -> bool:
+        is_number = pa.types.is_integer(storage) or pa.types.is_floating(storage) or pa.types.is_decimal(storage)
+        return is_number or _is_text(storage)
+
+    def encode(self, cells: pa.Array) -> Codes:
+        values = _floats(cells)
+        codes = self._nearest(np.clip(np.nan_to_num(values, nan=self.column.lower), *self._bounds))
+        for rank, spike in enumerate(self.column.spikes, start=1):
+            codes[values == spike] = self.points + rank
+        codes[np.isnan(values)] = self.points
+        return codes
+
+    def decode(self, codes: Codes) -> pa.Array:
+        values = self._values(np.minimum(codes, self.points - 1))
+        for rank, spike in enumerate(self.column.spikes, start=1):
+            values[codes == self.points + rank] = spike
+        return pa.array(values, mask=codes == self.points).cast(self.natural)
+
+    def coordinate(self, codes: Codes) -> NDArray[np.uint16]:
+        if not self.column.log or self.column.step is None:
+            return super().coordinate(codes)
+        values = self._values(np.minimum(codes, self.points - 1))
+        return np.where(codes < self.points, self._on_log_grid(values), 0).astype(np.uint16)[:, None]
+
+    @property
+    def _bounds(self) -> tuple[float, float]:
+        return self.column.lower, self.column.upper
+
+    def _nearest(self, values: NDArray[np.float64]) -> Codes:
+        lower, upper = self._bounds
+        if self.column.step is not None:
+            index = np.rint((values - lower) / self.column.step)
+        elif self.column.log:
+            return self._on_log_grid(values)
+        else:
+            index = np.rint((values - lower) / (upper - lower) * TOP)
+        return np.clip(index, 0, self.points - 1).astype(np.int64)
+
+    def _values(self, codes: Codes) -> NDArray[np.float64]:
+        if self.column.step is not None:
+            return np.round(self.column.lower + codes * self.column.step, self._decimals)
+        if self.column.log:
+            return np.asarray(self._log_grid[codes], np.float64)
+        lower, upper = self._bounds
+        return lower + codes / TOP * (upper - lower)
+
+    @cached_property
+    def _decimals(self) -> int:
+        """Digits behind the point on the grid, so that 3 * 0.1 comes back as 0.3."""
+        exponents = [Decimal(repr(value)).as_tuple().exponent for value in (self.column.lower, self.column.step)]
+        return min(-min(int(exponent) for exponent in exponents), 15)
+
+    @cached_property
+    def _log_grid(self) -> NDArray[np.float64]:
+        lower, upper = self._bounds
+        return np.clip(lower * np.exp(np.arange(TOP + 1) / TOP * np.log(upper / lower)), lower, upper)
+
+    def _on_log_grid(self, values: NDArray[np.float64]) -> Codes:
+        """Nearest point in log space, by bisection: the same for every batch and machine vector width."""
+        grid = self._log_grid
+        return np.searchsorted(np.sqrt(grid[:-1]) * np.sqrt(grid[1:]), values).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class DatetimeCodec(_Line):
+    """A number of steps since the lower bound."""
+
+    column: Datetime
+    natural = pa.timestamp("us")
+
+    def accepts(self, storage: pa.DataType) -> bool:
+        return pa.types.is_timestamp(storage) or pa.types.is_date(storage) or _is_text(storage)
+
+    def encode(self, cells: pa.Array) -> Codes:
+        moments, missing = _moments(cells)
+        lower, upper = self.column.span
+        step = self.column.step_us
+        codes = np.minimum((np.clip(moments, lower, upper) - lower + step // 2) // step, self.points - 1)
+        return np.where(missing, self.points, codes)
+
+    def decode(self, codes: Codes) -> pa.Array:
+        moments = self.column.span[0] + np.minimum(codes, self.points - 1) * self.column.step_us
+        return pa.array(moments, mask=codes == self.points).cast(self.natural)
+
+
+@dataclass(frozen=True)
+class CategoryCodec:
+    """A cell matches a level by its text; undeclared text is other, nothing is missing."""
+
+    column: Category
+    coordinates = 0
+    top = 0
+    one_hot = True
+
+    @property
+    def levels(self) -> int:
+        return len(self.column.levels) + 2
+
+    @property
+    def natural(self) -> pa.DataType:
+        whole = all(isinstance(level, int) and not isinstance(level, bool) for level in self.column.levels)
+        return pa.int64() if whole and self.column.other is None else pa.string()
+
+    def accepts(self, storage: pa.DataType) -> bool:
+        is_scalar = pa.types.is_integer(storage) or pa.types.is_floating(storage) or pa.types.is_boolean(storage)
+        return is_scalar or pa.types.is_date32(storage) or _is_text(storage)
+
+    def encode(self, cells: pa.Array) -> Codes:
+        texts = pc.ascii_trim_whitespace(_texts(cells))
+        found = pc.index_in(texts, value_set=self._keys)
+        absent = pc.or_kleene(pc.is_null(texts), pc.is_in(texts, value_set=pa.array(MISSING_WORDS)))
+        fallback = np.where(_numpy(absent, True), self.levels - 1, self.levels - 2)
+        return np.where(_numpy(pc.is_valid(found), False), _numpy(found, 0), fallback).astype(np.int64)
+
+    def decode(self, codes: Codes) -> pa.Array:
+        """`other` comes back under its declared name, as missing where it has none."""
+        spellings = pa.array([*self.column.texts, self.column.other, None], pa.string())
+        return spellings.take(pa.array(codes)).cast(self.natural)
+
+    def coordinate(self, codes: Codes) -> NDArray[np.uint16]:
+        return np.empty((len(codes), 0), np.uint16)
+
+    def level(self, codes: Codes) -> NDArray[np.int64]:
+        return codes
+
+    @cached_property
+    def _keys(self) -> pa.Array:
+        return pa.array([text.strip() for text in self.column.texts], pa.string())
+
+
+@dataclass(frozen=True)
+class BooleanCodec:
+    """False, true, missing."""
+
+    column: Boolean
+    coordinates = 0
+    top = 0
+    levels = 3
+    one_hot = True
+    natural = pa.bool_()
+
+    def accepts(self, storage: pa.DataType) -> bool:
+        return pa.types.is_boolean(storage) or pa.types.is_integer(storage) or _is_text(storage)
+
+    def encode(self, cells: pa.Array) -> Codes:
+        texts = pc.ascii_lower(pc.ascii_trim_whitespace(_texts(cells)))
+        true = _numpy(pc.is_in(texts, value_set=pa.array(_TRUE)), False)
+        false = _numpy(pc.is_in(texts, value_set=pa.array(_FALSE)), False)
+        return np.where(true, 1, np.where(false, 0, 2)).astype(np.int64)
+
+    def decode(self, codes: Codes) -> pa.Array:
+        return pa.array(codes == 1, mask=codes == 2)
+
+    def coordinate(self, codes: Codes) -> NDArray[np.uint16]:
+        return np.empty((len(codes), 0), np.uint16)
+
+    def level(self, codes: Codes) -> NDArray[np.int64]:
+        return codes
+
+
+@dataclass(frozen=True)
+class ImageCodec:
+    """Pixels as they are."""
+
+    column: Image
+    top = 255
+    levels = 2
+    one_hot = False
+
+    @property
+    def coordinates(self) -> int:
+        return self.column.pixels
+
+    @property
+    def natural(self) -> pa.DataType:
+        return pa.binary(self.column.pixels)
+
+    def accepts(self, storage: pa.DataType) -> bool:
+        return bool(storage == self.natural)
+
+    def encode(self, cells: pa.Array) -> Codes:
+        missing = _numpy(pc.is_null(cells), True)
+        pixels = np.zeros((len(cells), self.column.pixels + 1), np.uint8)
+        stored = np.frombuffer(cells.buffers()[1], np.uint8).reshape(-1, self.column.pixels) if len(cells) else pixels[:, 1:]
+        pixels[:, :-1] = stored[cells.offset : cells.offset + len(cells)]
+        pixels[missing] = 0
+        pixels[:, -1] = missing
+        return pixels
+
+    def decode(self, codes: Codes) -> pa.Array:
+        pixels = np.ascontiguousarray(codes[:, :-1])
+        return pa.array([row.tobytes() for row in pixels], self.natural, mask=codes[:, -1] == 1)
+
+    def coordinate(self, codes: Codes) -> NDArray[np.uint16]:
+        return codes[:, :-1].astype(np.uint16)
+
+    def level(self, codes: Codes) -> NDArray[np.int64]:
+        return codes[:, -1].astype(np.int64)
+
+
+def column_codec(column: Column) -> ColumnCodec:
+    """The codec of one declared column."""
+    if isinstance(column, Number):
+        return NumberCodec(column)
+    if isinstance(column, Datetime):
+        return DatetimeCodec(column)
+    if isinstance(column, Category):
+        return CategoryCodec(column)
+    return BooleanCodec(column) if isinstance(column, Boolean) else ImageCodec(column)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A batch as the embeddings see it: class, coordinates and levels of every row."""
+
+    label: NDArray[np.int64]
+    coordinates: NDArray[np.uint16]
+    levels: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.label)
+
+
+@dataclass(frozen=True)
+class Codec:
+    """A whole row ↔ integers."""
+
+    schema: Schema
+
+    @cached_property
+    def columns(self) -> dict[str, ColumnCodec]:
+        """Every declared column, the label included."""
+        return {name: column_codec(column) for name, column in self.schema.columns.items()}
+
+    @cached_property
+    def features(self) -> dict[str, ColumnCodec]:
+        """The columns that are embedded; a label of classes conditions the embedding instead."""
+        return {name: codec for name, codec in self.columns.items() if not (name == self.schema.label and codec.one_hot)}
+
+    @property
+    def classes(self) -> int:
+        """Classes that the embedding is conditioned on, other and missing included; 1 without a label."""
+        label = self.columns.get(self.schema.label or "")
+        return label.levels if label is not None and label.one_hot else 1
+
+    @property
+    def tops(self) -> NDArray[np.int64]:
+        """The largest value of each coordinate."""
+        return np.repeat([c.top for c in self.features.values()], [c.coordinates for c in self.features.values()])
+
+    def encode(self, table: pa.RecordBatch | pa.Table) -> dict[str, Codes]:
+        """Codes of every column; cells that do not fit become missing, other or a bound."""
+        return {name: codec.encode(_flat(table.column(name))) for name, codec in self.columns.items()}
+
+    def decode(self, codes: Mapping[str, Codes], types: Mapping[str, str] | None = None) -> pa.Table:
+        """The rows of these codes, in the storage types that are named, else the natural ones."""
+        arrays = {}
+        for name, codec in self.columns.items():
+            cells = codec.decode(codes[name])
+            arrays[name] = to_storage(cells, types[name]) if types and name in types else cells
+        return pa.table(arrays)
+
+    def rows(self, codes: Mapping[str, Codes]) -> Rows:
+        """Codes split into what embeddings see."""
+        size = len(next(iter(codes.values())))
+        parts = [(codec, codes[name]) for name, codec in self.features.items()]
+        conditioned = self.classes > 1 and self.schema.label is not None
+        return Rows(
+            label=codes[str(self.schema.label)] if conditioned else np.zeros(size, np.int64),
+            coordinates=np.concatenate([codec.coordinate(code) for codec, code in parts], axis=1),
+            levels=np.stack([codec.level(code) for codec, code in parts], axis=1),
+        )
+
+
+def check_storage(where: str, name: str, column: Column, storage: pa.DataType) -> None:
+    """Refuse a column whose storage cannot hold the declared kind, before any row is read."""
+    if isinstance(column, Image) and isinstance(storage, pa.FixedShapeTensorType):
+        found, declared = (*storage.shape, 1)[:3], (column.height, column.width, column.channels)
+        if found != declared:
+            sizes = [" x ".join(map(str, shape)) for shape in (found, declared)]
+            raise DataError(f"{where}: {name!r} holds images of {sizes[0]}, the schema declares {sizes[1]}; change one of them")
+    elif not (pa.types.is_null(storage) or column_codec(column).accepts(storage)):
+        hint = "flatten it first" if pa.types.is_nested(storage) else "convert it or change its kind"
+        raise DataError(f"{where}: column {name!r} is stored as {storage}, which is no {column.kind}; {hint}")
+
+
+def storage_name(storage: pa.DataType) -> str | None:
+    """How a release names a storage type; None where values come back in the natural type."""
+    if pa.types.is_dictionary(storage):
+        return "dictionary"
+    if pa.types.is_null(storage) or pa.types.is_decimal(storage) or isinstance(storage, pa.FixedShapeTensorType):
+        return None
+    return str(storage)
+
+
+def to_storage(cells: pa.Array, name: str) -> pa.Array:
+    """Cells in a storage type named by `storage_name`."""
+    if name == "dictionary":
+        return cells.cast(pa.string()).dictionary_encode()
+    if name.startswith("timestamp["):
+        unit, _, zone = name.removeprefix("timestamp[").removesuffix("]").partition(", tz=")
+        return cells.cast(pa.timestamp("us", "UTC" if zone else None)).cast(pa.timestamp(unit, zone or None), safe=False)
+    simple = {"date32[day]": pa.date32(), "date64[ms]": pa.date64(), "string_view": pa.string_view()}
+    return cells.cast(simple.get(name) or pa.type_for_alias(name), safe=False)
+
+
+def _is_text(storage: pa.DataType) -> bool:
+    if pa.types.is_dictionary(storage):
+        storage = storage.value_type
+    return bool(pa.types.is_string(storage) or pa.types.is_large_string(storage) or pa.types.is_string_view(storage))
+
+
+def _flat(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+
+
+def _numpy(cells: pa.Array, null: Any) -> NDArray[Any]:
+    values: NDArray[Any] = pc.fill_null(cells, null).to_numpy(zero_copy_only=False)
+    return values
+
+
+def _texts(cells: pa.Array) -> pa.Array:
+    """Cells as text: whole floats without a fraction, so that 1.0 reads as 1."""
+    if pa.types.is_dictionary(cells.type):
+        cells = cells.cast(cells.type.value_type)
+    if pa.types.is_floating(cells.type):
+        values = cells.cast(pa.float64())
+        whole = pc.and_(pc.equal(pc.floor(values), values), pc.less(pc.abs(values), 2.0**48))
+        integers = pc.if_else(whole, values, 0.0).cast(pa.int64()).cast(pa.string())
+        return pc.if_else(whole, integers, values.cast(pa.string()))
+    return cells.cast(pa.string())
+
+
+def _floats(cells: pa.Array) -> NDArray[np.float64]:
+    """Cells as float64, NaN for whatever is no number."""
+    if pa.types.is_float16(cells.type):
+        cells = cells.cast(pa.float32())
+    if not (pa.types.is_integer(cells.type) or pa.types.is_floating(cells.type) or pa.types.is_decimal(cells.type)):
+        texts = pc.ascii_trim_whitespace(_texts(cells))
+        cells = pc.if_else(pc.match_substring_regex(texts, _FLOAT), texts, None)
+    return np.array(_numpy(cells.cast(pa.float64(), safe=False), np.nan))
+
+
+def _moments(cells: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Microseconds since 1970 and which cells hold none."""
+    if pa.types.is_timestamp(cells.type) or pa.types.is_date(cells.type):
+        moments = cells.cast(pa.timestamp("us", getattr(cells.type, "tz", None)), safe=False).cast(pa.int64())
+    else:
+        distinct = pc.ascii_trim_whitespace(_texts(cells)).dictionary_encode()
+        texts = distinct.dictionary.cast(pa.binary()).to_pylist()
+        parsed = pa.array([_parse_moment(text.decode(errors="replace")) for text in texts], pa.int64())
+        moments = parsed.take(distinct.indices)
+    return np.array(_numpy(moments, 0)), _numpy(pc.is_null(moments), True)
+
+
+def _parse_moment(text: str) -> int | None:
+    try:
+        return microseconds(datetime.fromisoformat(text))
+    except (ValueError, OverflowError):
+        return None

@@ -1,0 +1,131 @@
+"""The file form of everything dpearl stores: safetensors plus canonical JSON, no pickle.
+
+A file is read only after its size, its kind, its version and a SHA-256 over every byte
+have been checked. It is written whole or not at all, and never over another file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import secrets
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors.numpy import load, save
+
+from dpearl.canonical import canonical
+from dpearl.errors import FileError, UsageError
+
+VERSION = 1
+MAX_FILE = 4 * 2**30
+MAX_HEADER = 64 * 2**20
+_BLANK = "0" * 64
+
+
+def claim(path: str | Path) -> Path:
+    """Refuse an output that cannot be written, before any work is done or budget spent."""
+    path = Path(path)
+    if path.exists():
+        raise UsageError(f"{path}: already exists; choose another name or move it away")
+    if not path.parent.is_dir():
+        raise UsageError(f"{path}: folder {path.parent} does not exist; create it first")
+    if not os.access(path.parent, os.W_OK):
+        raise UsageError(f"{path}: folder {path.parent} cannot be written to")
+    return path
+
+
+def write(path: str | Path, kind: str, meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], mode: int = 0o644) -> str:
+    """Write atomically; the digest, which covers every other byte, is returned."""
+    head = canonical({**meta, "format": kind, "version": VERSION, "digest": _BLANK}).decode()
+    blank = save({name: np.ascontiguousarray(array) for name, array in arrays.items()}, {"dpearl": head})
+    digest = hashlib.sha256(blank).hexdigest()
+    place_file(path, blank.replace(_mark(_BLANK), _mark(digest), 1), mode)
+    return digest
+
+
+def place_file(path: str | Path, content: bytes, mode: int = 0o644) -> None:
+    """All of the content under this name, or nothing; an existing file is never replaced."""
+    path = claim(path)
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    try:
+        with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.link(draft, path)
+        sync_folder(path.parent)
+    except OSError as error:
+        raise FileError(f"{path}: cannot be written ({error.strerror})") from None
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make a new name in a folder survive a power cut."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def read(path: str | Path, kind: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """JSON and arrays of a file of this kind, refused if one bit differs from what was written."""
+    content = _checked_bytes(Path(path))
+    try:
+        meta = json.loads(_header(content)["__metadata__"]["dpearl"])
+        found, version, digest = str(meta["format"]), int(meta["version"]), str(meta["digest"])
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise FileError(f"{path}: is not a dpearl file, or is damaged") from None
+    if version > VERSION:
+        raise FileError(f"{path}: was written by a newer dpearl (format {version}); upgrade dpearl to read it")
+    if found != kind:
+        raise FileError(f"{path}: is a {found} file, not a {kind} file")
+    if hashlib.sha256(content.replace(_mark(digest), _mark(_BLANK), 1)).hexdigest() != digest:
+        raise FileError(f"{path}: is damaged (its digest does not match); get an intact copy")
+    try:
+        return meta, load(content)
+    except Exception:  # safetensors' own error type is not exported by its numpy module
+        raise FileError(f"{path}: is damaged; get an intact copy") from None
+
+
+def kind_of(path: str | Path) -> str | None:
+    """The kind that a file claims to be, None where it is no dpearl file."""
+    try:
+        meta = json.loads(_header(_checked_bytes(Path(path)))["__metadata__"]["dpearl"])
+        return str(meta["format"])
+    except (FileError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+
+
+def _mark(digest: str) -> bytes:
+    return rf"\"digest\":\"{digest}\"".encode()
+
+
+def _checked_bytes(path: Path) -> bytes:
+    """The file's bytes, after its claimed sizes are known to be sane."""
+    try:
+        if not path.is_file():
+            raise FileError(f"{path}: no such file")
+        size = path.stat().st_size
+        with path.open("rb") as file:
+            header = int.from_bytes(file.read(8), "little")
+            if size < 16 or header > min(size - 8, MAX_HEADER):
+                raise FileError(f"{path}: is not a dpearl file, or is damaged")
+            if size > MAX_FILE:
+                raise FileError(f"{path}: is larger than any dpearl file ({size} bytes)")
+            file.seek(0)
+            return file.read()
+    except OSError as error:
+        raise FileError(f"{path}: cannot be read ({error.strerror})") from None
+
+
+def _header(content: bytes) -> dict[str, Any]:
+    size = int.from_bytes(content[:8], "little")
+    header = json.loads(content[8 : 8 + size])
+    return header if isinstance(header, dict) else {}

@@ -1,0 +1,35 @@
+"""Every error a user can meet, in one tree.
+
+    DpearlError            the user's mistake: exit code 2, one line, no cell value
+    ├── SchemaError        the declaration is incomplete or contradicts itself
+    ├── DataError          the rows cannot be read as declared (structure, never content)
+    ├── BudgetError        the privacy budget is invalid or used up
+    ├── FileError          a release, partial sum or ledger is missing, damaged or foreign
+    └── UsageError         an argument is out of range or an output is in the way
+
+A message says what is wrong, where, and how to mend it. It never holds a value from a cell.
+"""
+
+
+class DpearlError(Exception):
+    """The user's mistake, said in one line."""
+
+
+class SchemaError(DpearlError):
+    """The schema is incomplete or contradicts itself."""
+
+
+class DataError(DpearlError):
+    """The data cannot be read as the schema declares it."""
+
+
+class BudgetError(DpearlError):
+    """The privacy budget is invalid or does not cover the request."""
+
+
+class FileError(DpearlError):
+    """A dpearl file is missing, damaged, foreign or from a newer version."""
+
+
+class UsageError(DpearlError):
+    """An argument is out of range, or an output is in the way."""

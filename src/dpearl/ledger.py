@@ -1,0 +1,181 @@
+"""What has been spent on one dataset: append-only, hash-chained, charged before anything is released.
+
+One JSON line per entry, each holding the SHA-256 of the line before. Charges compose exactly
+(μ² adds up), so the total is one ε at the ledger's δ. A file lock keeps two processes apart.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import IO, Any
+
+from dpearl.canonical import canonical
+from dpearl.container import sync_folder
+from dpearl.errors import BudgetError, FileError
+from dpearl.privacy import Budget, Relation, Unit, compose, epsilon_of
+
+_ROOT = "0" * 64
+
+
+@dataclass(frozen=True)
+class Charge:
+    """One release: its μ, whom it protects, and what it was."""
+
+    mu: float
+    delta: float
+    unit: Unit
+    plan: str
+    output: str
+    time: str
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """A budget and the charges against it, in order."""
+
+    budget: Budget
+    charges: tuple[Charge, ...]
+    head: str
+
+    @property
+    def mu(self) -> float:
+        """μ of all charges together."""
+        return compose(charge.mu for charge in self.charges)
+
+    @property
+    def spent(self) -> float:
+        """ε of all charges together at the ledger's δ."""
+        return epsilon_of(self.mu, self.budget.delta)
+
+
+def read_ledger(path: str | Path) -> Ledger:
+    """Read a ledger and check its chain."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            return _parse(file.read(), Path(path))
+    except FileNotFoundError:
+        raise FileError(f"{path}: no such ledger; `dpearl ledger {path} --epsilon TOTAL` opens one") from None
+    except (OSError, UnicodeDecodeError):
+        raise FileError(f"{path}: cannot be read as a ledger") from None
+
+
+def set_budget(path: str | Path, budget: Budget) -> Ledger:
+    """Open a ledger, or record the owner's decision to change its total."""
+    with _locked(Path(path)) as file:
+        text = file.read()
+        head = _parse(text, Path(path)).head if text else _ROOT
+        _append(file, head, _budget_entry(budget))
+        file.seek(0)
+        return _parse(file.read(), Path(path))
+
+
+def charge(path: str | Path, budget: Budget, mu: float, unit: Unit, plan: str, output: str) -> Charge:
+    """Charge μ and sync it to disk, or refuse. A ledger that does not exist opens with exactly this budget."""
+    with _locked(Path(path)) as file:
+        text = file.read()
+        if not text:
+            _append(file, _ROOT, _budget_entry(budget))
+            file.seek(0)
+            text = file.read()
+        ledger = _parse(text, Path(path))
+        made = Charge(mu, budget.delta, unit, plan, output, _now())
+        _refuse(ledger, made, Path(path))
+        _append(file, ledger.head, _entry(made))
+        return made
+
+
+def check(path: str | Path, budget: Budget, mu: float, unit: Unit) -> None:
+    """Refuse early what `charge` would refuse later, so that no time is lost on it."""
+    if Path(path).exists() and Path(path).stat().st_size:
+        _refuse(read_ledger(path), Charge(mu, budget.delta, unit, "", "", ""), Path(path))
+
+
+def _refuse(ledger: Ledger, wanted: Charge, path: Path) -> None:
+    for earlier in ledger.charges[:1]:
+        if earlier.unit != wanted.unit:
+            raise BudgetError(f"{path}: protects {earlier.unit}, this release {wanted.unit}; keep one ledger for each")
+    total = epsilon_of(compose([ledger.mu, wanted.mu]), ledger.budget.delta)
+    if total > ledger.budget.epsilon:
+        raise BudgetError(
+            f"{path}: budget exceeded: {ledger.spent:.4g} of epsilon {ledger.budget.epsilon:.4g} is spent and this release "
+            f"would make it {total:.4g}; ask for less, or raise the total with `dpearl ledger {path} --epsilon TOTAL`"
+        )
+
+
+def _budget_entry(budget: Budget) -> dict[str, Any]:
+    return {"kind": "budget", "epsilon": budget.epsilon, "delta": budget.delta, "time": _now()}
+
+
+def _entry(made: Charge) -> dict[str, Any]:
+    return {
+        "kind": "charge",
+        "mu": made.mu,
+        "delta": made.delta,
+        "relation": str(made.unit.relation),
+        "rows_per_person": made.unit.rows_per_person,
+        "plan": made.plan,
+        "output": made.output,
+        "time": made.time,
+    }
+
+
+def _parse(text: str, path: Path) -> Ledger:
+    if not text.endswith("\n"):
+        raise FileError(f"{path}: its last line is incomplete: a charge was cut off before any release; delete that line")
+    head, budget, charges = _ROOT, None, []
+    for number, line in enumerate(text.splitlines(), start=1):
+        try:
+            link = json.loads(line)
+            entry, previous, digest = link["entry"], link["previous"], link["hash"]
+            if previous != head or digest != _hash(previous, entry):
+                raise ValueError("chain")
+            if entry["kind"] == "budget":
+                budget = Budget(entry["epsilon"], entry["delta"])
+            else:
+                unit = Unit(Relation(entry["relation"]), entry["rows_per_person"])
+                fields = (entry[name] for name in ("plan", "output", "time"))
+                charges.append(Charge(entry["mu"], entry["delta"], unit, *fields))
+            head = digest
+        except (ValueError, KeyError, TypeError):
+            raise FileError(f"{path}: line {number} has been altered or is not a ledger line; restore the file") from None
+    if budget is None:
+        raise FileError(f"{path}: is empty; `dpearl ledger {path} --epsilon TOTAL` opens a new one once it is removed")
+    return Ledger(budget, tuple(charges), head)
+
+
+def _hash(previous: str, entry: dict[str, Any]) -> str:
+    return hashlib.sha256(previous.encode() + canonical(entry)).hexdigest()
+
+
+def _append(file: IO[str], previous: str, entry: dict[str, Any]) -> None:
+    file.seek(0, os.SEEK_END)
+    file.write(canonical({"entry": entry, "hash": _hash(previous, entry), "previous": previous}).decode() + "\n")
+    file.flush()
+    os.fsync(file.fileno())
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[IO[str]]:
+    """The ledger, open for reading and appending, held by this process alone."""
+    try:
+        is_new = not path.exists()
+        with open(path, "a+", encoding="utf-8") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            file.seek(0)
+            yield file
+        if is_new:
+            sync_folder(path.parent)
+    except (OSError, UnicodeDecodeError):
+        raise FileError(f"{path}: the ledger cannot be opened for writing; check the folder and its permissions") from None
+
+
+def _now() -> str:
+    return datetime.now(timezone.utc).isoformat(timespec="seconds")

@@ -1,0 +1,170 @@
+"""The owner's way from rows to a release: plan, read, charge, sanitize.
+
+What everything costs is decided before a row is read. The first pass over the data finds
+structural errors; only then is the whole cost charged, and only then is noise drawn. A crash
+after that leaves the charge in the ledger and no release.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from dpearl import container, ledger
+from dpearl.canonical import canonical
+from dpearl.design import Design, Recipe, Scale, auxiliary_design, embedding_design, public_scale
+from dpearl.embed import PARTIAL, Embedding, Progress, embed
+from dpearl.embeddings.spread import Moments, PairwiseDistance
+from dpearl.errors import UsageError
+from dpearl.privacy import Budget, Relation, Unit, compose
+from dpearl.read import open_sources
+from dpearl.release import Measurement, Release, this_version
+from dpearl.sanitize import sanitize
+from dpearl.schema import Schema
+
+
+@dataclass(frozen=True)
+class Offer:
+    """What will be released and what it will cost, known before any data."""
+
+    schema: Schema
+    recipe: Recipe
+    budget: Budget
+    seed: int = 0
+    shards: int = 1
+
+    def __post_init__(self) -> None:
+        if self.schema.person is not None and self.recipe.relation is Relation.REPLACE_ONE:
+            raise UsageError("a person column needs the add-remove relation: replacing a person changes the number of rows")
+        if not 0 <= self.seed < 2**63:
+            raise UsageError("the seed of the frequencies must lie between 0 and 2^63 - 1")
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of all that is decided before data: it ties a ledger entry to its release."""
+        plan = {"schema": self.schema.to_dict(), "recipe": asdict(self.recipe), "budget": asdict(self.budget)}
+        return hashlib.sha256(canonical({**plan, "seed": self.seed, "shards": self.shards})).hexdigest()
+
+    @property
+    def unit(self) -> Unit:
+        """Rows per person hold within a shard where a person column enforces them, and add up over shards."""
+        enforced = self.shards if self.schema.person is not None else 1
+        return Unit(self.recipe.relation, self.schema.rows_per_person * enforced)
+
+    @property
+    def targets(self) -> dict[str, float]:
+        """The μ that each stage may use: shares of μ², which adds up exactly."""
+        return {stage: math.sqrt(share) * self.budget.mu for stage, share in self.recipe.stages.items()}
+
+    @cached_property
+    def sketch(self) -> dict[str, Design]:
+        """The designs with a scale from the schema: their noise is that of the release, whatever its scale."""
+        designs = {"embedding": self.design(public_scale(self.schema))}
+        if self.recipe.scale is not Scale.PUBLIC:
+            designs = {"auxiliary": auxiliary_design(self.schema, self.recipe), **designs}
+        return designs
+
+    def design(self, scale: float) -> Design:
+        """The embedding's design at a scale."""
+        return embedding_design(self.schema, self.recipe, scale, self.seed)
+
+    @cached_property
+    def mu(self) -> float:
+        """What the release costs, from the integer noise that it will use."""
+        parts = self.sketch.items()
+        return compose(design.mu(design.sigmas(self.targets[stage], self.unit), self.unit) for stage, design in parts)
+
+
+def release(
+    data: Any,
+    offer: Offer,
+    ledger_path: str | Path | None = None,
+    output: str = "",
+    threads: int | None = None,
+    progress: Callable[[str], Progress] | None = None,
+) -> Release:
+    """Sensitive rows in, a sanitized release out."""
+    sources = open_sources(data)
+    show = progress or (lambda stage: lambda rows: None)
+    if ledger_path:
+        ledger.check(ledger_path, offer.budget, offer.mu, offer.unit)
+    stages = list(offer.sketch)
+    first = embed(sources, offer.sketch[stages[0]], threads, show(stages[0]))
+    _charge(offer, ledger_path, output)
+    measured = {stages[0]: sanitize(first, offer.targets[stages[0]], offer.unit)}
+    if stages[0] == "auxiliary":
+        design = offer.design(estimated_scale(measured["auxiliary"], first.rows if _public_rows(offer) else None))
+        measured["embedding"] = sanitize(
+            embed(sources, design, threads, show("embedding")), offer.targets["embedding"], offer.unit
+        )
+    return _release(offer, measured, first)
+
+
+def release_sums(partial: Embedding, offer: Offer, ledger_path: str | Path | None = None, output: str = "") -> Release:
+    """A release of sums that were made elsewhere: noise once, at the end."""
+    _charge(offer, ledger_path, output)
+    return _release(offer, {"embedding": sanitize(partial, offer.targets["embedding"], offer.unit)}, partial)
+
+
+def offer_for_sums(partial: Embedding, recipe: Recipe, budget: Budget) -> Offer:
+    """The offer that sums can still serve: their design is fixed and its scale is public."""
+    design = partial.design
+    frequencies = design.block("characteristic").shape[1]
+    fixed = replace(recipe, scale=Scale.PUBLIC, frequencies=frequencies)
+    return Offer(design.schema, fixed, budget, shards=max(len(partial.shards), 1))
+
+
+def estimated_scale(measured: Measurement, rows: int | None) -> float:
+    """The scale of the frequencies from the noisy auxiliary information alone."""
+    spread = measured.design.blocks[-1]
+    noisy = measured.sums[spread.family]
+    if isinstance(spread, PairwiseDistance) and rows is not None:
+        return spread.estimate(noisy, rows)
+    assert isinstance(spread, Moments)
+    return spread.estimate(noisy, measured.sigmas[spread.family], measured.noisy_rows)
+
+
+def embed_shard(
+    data: Any, schema: Schema, recipe: Recipe, seed: int, threads: int | None, progress: Progress | None
+) -> Embedding:
+    """Sums of one shard under a design that needs nothing from the data, so that all shards share it."""
+    fixed = replace(recipe, scale=Scale.PUBLIC)
+    design = embedding_design(schema, fixed, public_scale(schema), seed)
+    return embed(open_sources(data), design, threads, progress)
+
+
+def _charge(offer: Offer, path: str | Path | None, output: str) -> None:
+    if path:
+        ledger.charge(path, offer.budget, offer.mu, offer.unit, offer.digest, output)
+
+
+def _public_rows(offer: Offer) -> bool:
+    return offer.unit.relation is Relation.REPLACE_ONE
+
+
+def _release(offer: Offer, measured: dict[str, Measurement], embedding: Embedding) -> Release:
+    rows = embedding.rows if _public_rows(offer) else None
+    return Release(measured, offer.budget, offer.unit, offer.recipe.name, offer.digest, rows, embedding.types, this_version())
+
+
+def recipe_with(recipe: Recipe, relation: Relation | None, scale: Scale | None, frequencies: int | None) -> Recipe:
+    """A recipe with some of its constants chosen by the owner; the scale follows the relation."""
+    relation = relation or recipe.relation
+    natural = Scale.PAIRWISE if relation is Relation.REPLACE_ONE else Scale.MOMENTS
+    chosen = scale or natural
+    return replace(
+        recipe, relation=relation, scale=chosen, frequencies=recipe.frequencies if frequencies is None else frequencies
+    )
+
+
+def are_sums(paths: Sequence[str]) -> bool:
+    """Whether the paths are partial sums rather than data."""
+    kinds = [container.kind_of(path) for path in paths]
+    if PARTIAL in kinds and any(kind != PARTIAL for kind in kinds):
+        raise UsageError("partial sums and data cannot be released together; embed the data first, then merge")
+    return PARTIAL in kinds

@@ -1,0 +1,71 @@
+"""What a budget buys, told without data: noise against signal for a guessed number of rows."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from dpearl.design import Design
+from dpearl.embeddings import Block
+from dpearl.errors import UsageError
+from dpearl.owner import Offer
+
+_WORDS = ((0.02, "sharp"), (0.1, "good"), (0.3, "coarse"), (1.0, "faint"), (math.inf, "lost in noise"))
+
+
+@dataclass(frozen=True)
+class Line:
+    """One block: noise on its averages, as a fraction of the largest value they can take."""
+
+    stage: str
+    family: str
+    values: int
+    share: float
+    noise: float
+
+    @property
+    def verdict(self) -> str:
+        return next(word for limit, word in _WORDS if self.noise <= limit)
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What to expect of a release of so many rows."""
+
+    offer: Offer
+    rows: int
+    lines: tuple[Line, ...]
+    embedding_cost: float
+
+    @property
+    def hopeful(self) -> bool:
+        return self.lines[-1].noise <= 0.3
+
+    @property
+    def rows_needed(self) -> int:
+        """Rows at which the embedding's noise falls to a tenth of what it measures."""
+        return math.ceil(self.rows * self.lines[-1].noise / 0.1)
+
+
+def forecast(offer: Offer, rows: int) -> Forecast:
+    """Noise of every block for a guessed number of rows, spread evenly over the declared classes."""
+    if rows < 1:
+        raise UsageError("the guessed number of rows must be at least 1")
+    lines = []
+    for stage, design in offer.sketch.items():
+        sigmas = design.sigmas(offer.targets[stage], offer.unit)
+        mu2 = offer.targets[stage] ** 2 / offer.budget.mu**2
+        weights = sum(block.weight**2 for block in design.blocks)
+        for block in design.blocks:
+            noise = _relative_noise(block, design, sigmas[block.family], rows)
+            share = mu2 * block.weight**2 / weights
+            lines.append(Line(stage, block.family, math.prod(block.shape), share, noise))
+    cost = 1 / math.sqrt(offer.recipe.stages["embedding"]) - 1
+    return Forecast(offer, rows, tuple(lines), cost)
+
+
+def _relative_noise(block: Block, design: Design, sigma: int, rows: int) -> float:
+    """σ over the largest average: a class's rows for what is conditioned, all rows for the rest."""
+    classes = max(design.codec.classes - 2, 1) if len(block.shape) == 3 or block.family == "count" else 1
+    largest = {"characteristic": math.sqrt(block.norm2 / block.shape[1]) if len(block.shape) == 3 else 1.0}
+    return sigma / (largest.get(block.family, math.sqrt(block.norm2)) * rows / classes)

@@ -1,0 +1,119 @@
+"""Tables in memory: Arrow, pandas, polars, or a mapping of NumPy arrays; and the way back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+import pyarrow as pa
+
+from dpearl.errors import DataError
+from dpearl.read.pictures import picture_cells, picture_type
+from dpearl.read.tables import unique
+from dpearl.schema import Schema
+
+_ROWS = 2**14
+
+
+@dataclass(frozen=True)
+class MemorySource:
+    """A table that is already loaded."""
+
+    table: pa.Table
+    pictures: Mapping[str, np.ndarray[Any, Any]]
+    guessed: bool = False
+    where = "table"
+    typed = True
+
+    @classmethod
+    def of(cls, data: Any) -> MemorySource:
+        """Whatever kind of table, as Arrow."""
+        if isinstance(data, pa.RecordBatch):
+            data = pa.Table.from_batches([data])
+        if isinstance(data, pa.Table):
+            return cls(data, {})
+        if isinstance(data, Mapping):
+            return cls(*_split(data))
+        return cls(_from_frame(data), {}, _is_pandas(data))
+
+    @property
+    def rows(self) -> int:
+        pictures = [len(stack) for stack in self.pictures.values()]
+        return self.table.num_rows if self.table.num_columns else max(pictures, default=0)
+
+    @property
+    def types(self) -> dict[str, pa.DataType]:
+        unique(self.table.column_names, self.where)
+        pictures = {name: picture_type(stack.shape[1:], name) for name, stack in self.pictures.items()}
+        return {**dict(zip(self.table.column_names, self.table.schema.types, strict=True)), **pictures}
+
+    @property
+    def suggested(self) -> dict[str, pa.DataType]:
+        return self.types
+
+    def batches(self, schema: Schema) -> Iterator[pa.RecordBatch]:
+        for start in range(0, self.rows, _ROWS):
+            size = min(_ROWS, self.rows - start)
+            cells = [self._cells(name, start, size) for name in schema.reads]
+            yield pa.RecordBatch.from_arrays(cells, schema.reads)
+
+    def _cells(self, name: str, start: int, size: int) -> pa.Array:
+        if name in self.pictures:
+            return picture_cells(self.pictures[name][start : start + size], name)
+        column = self.table.column(name).slice(start, size)
+        return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
+
+
+def like(table: pa.Table, frame: Any) -> Any:
+    """An Arrow table as the same kind of table as `frame`, with pandas' nullable types kept."""
+    if isinstance(frame, (pa.Table, pa.RecordBatch, Mapping)):
+        return table
+    if not _is_pandas(frame):
+        return nw.from_arrow(table, backend=nw.get_native_namespace(frame)).to_native()
+    made = table.to_pandas()
+    for name in made.columns:
+        wanted = frame[name].dtype
+        if nullable(wanted) and made[name].dtype != wanted:
+            made[name] = made[name].astype(wanted)
+    return made
+
+
+def nullable(dtype: Any) -> bool:
+    """Whether a pandas type is one of its extension types that hold missing values themselves."""
+    return str(dtype)[:1].isupper() or str(dtype) in ("boolean", "string", "str")
+
+
+def _is_pandas(frame: Any) -> bool:
+    return nw.dependencies.is_pandas_dataframe(frame)
+
+
+def _from_frame(data: Any) -> pa.Table:
+    try:
+        frame = nw.from_native(data, eager_only=True)
+    except TypeError:
+        raise DataError("this is not a table: give a path, an Arrow, pandas or polars table, or a dict of arrays") from None
+    if not _is_pandas(data):
+        return frame.to_arrow()
+    unique([str(name) for name in data.columns], "table")
+    return pa.table({str(name): _pandas_cells(data[name]) for name in data.columns})
+
+
+def _pandas_cells(series: Any) -> pa.Array:
+    """Object columns may mix types: their cells go by their text."""
+    try:
+        cells = pa.Array.from_pandas(series)
+    except (pa.ArrowException, TypeError):
+        cells = pa.array([None if value is None or value != value else str(value) for value in series], pa.string())
+    return cells.combine_chunks() if isinstance(cells, pa.ChunkedArray) else cells
+
+
+def _split(data: Mapping[str, Any]) -> tuple[pa.Table, dict[str, np.ndarray[Any, Any]]]:
+    arrays = {str(name): np.asarray(values) for name, values in data.items()}
+    lengths = {len(values) for values in arrays.values() if values.ndim}
+    if len(lengths) != 1:
+        raise DataError("table: its columns differ in length; give every column the same number of rows")
+    pictures = {name: values for name, values in arrays.items() if values.ndim > 1}
+    return pa.table({name: pa.array(values) for name, values in arrays.items() if values.ndim == 1}), pictures

@@ -1,0 +1,189 @@
+"""Labelled images: .npz archives and folders LABEL/image.png."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.lib import format as npy
+from numpy.typing import NDArray
+from PIL import Image as pillow
+from PIL import UnidentifiedImageError
+
+from dpearl.errors import DataError
+from dpearl.schema import Image, Schema
+
+_ROWS = 2**12
+_MODES = {1: ("L", "1"), 3: ("RGB",)}
+_SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff")
+
+
+def is_picture(path: Path) -> bool:
+    """Whether a file's name says that it is an image."""
+    return path.is_file() and path.suffix.lower() in _SUFFIXES
+
+
+def picture_type(shape: tuple[int, ...], where: str) -> pa.DataType:
+    """The type of a stack of pictures, its shape included."""
+    if len(shape) not in (2, 3) or 0 in shape:
+        raise DataError(f"{where}: is no stack of images; expected (rows, height, width) or (rows, height, width, channels)")
+    return pa.fixed_shape_tensor(pa.uint8(), shape)
+
+
+def picture_cells(stack: NDArray[Any], where: str) -> pa.Array:
+    """Pictures as fixed-size binary cells."""
+    if stack.dtype != np.uint8:
+        raise DataError(f"{where}: pixels are {stack.dtype}; images must be 8-bit (uint8, 0 to 255)")
+    pixels = int(np.prod(stack.shape[1:]))
+    return pa.Array.from_buffers(pa.binary(pixels), len(stack), [None, pa.py_buffer(np.ascontiguousarray(stack).tobytes())])
+
+
+@dataclass(frozen=True)
+class NpzSource:
+    """Arrays of an .npz archive as columns, streamed; no pickled objects."""
+
+    path: Path
+    typed = True
+
+    @property
+    def where(self) -> str:
+        return str(self.path)
+
+    @cached_property
+    def _shapes(self) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
+        try:
+            with zipfile.ZipFile(self.path) as archive:
+                members = [member for member in archive.namelist() if member.endswith(".npy")]
+                return {member.removesuffix(".npy"): self._head(archive, member) for member in members}
+        except (OSError, zipfile.BadZipFile, ValueError, EOFError):
+            raise DataError(f"{self.where}: cannot be read as .npz; is it truncated?") from None
+
+    def _head(self, archive: zipfile.ZipFile, member: str) -> tuple[tuple[int, ...], np.dtype[Any]]:
+        with archive.open(member) as stream:
+            return _npy_header(stream, f"{self.where}: array {member.removesuffix('.npy')!r}")
+
+    @property
+    def types(self) -> dict[str, pa.DataType]:
+        types = {}
+        for name, (shape, dtype) in self._shapes.items():
+            where = f"{self.where}: array {name!r}"
+            types[name] = pa.from_numpy_dtype(dtype) if len(shape) == 1 else picture_type(shape[1:], where)
+        return types
+
+    @property
+    def suggested(self) -> dict[str, pa.DataType]:
+        """The arrays that are as long as the first, labels as categories."""
+        same = {name: storage for name, storage in self.types.items() if self._shapes[name][0][0] == self.rows}
+        return {name: pa.string() if pa.types.is_integer(storage) else storage for name, storage in same.items()}
+
+    @property
+    def rows(self) -> int:
+        return next((shape[0] for shape, _ in self._shapes.values()), 0)
+
+    def batches(self, schema: Schema) -> Iterator[pa.RecordBatch]:
+        lengths = {name: self._shapes[name][0][0] for name in schema.reads}
+        if len(set(lengths.values())) > 1:
+            listed = ", ".join(f"{name} has {length}" for name, length in lengths.items())
+            raise DataError(f"{self.where}: arrays differ in length ({listed} rows); declare arrays of one length")
+        try:
+            with zipfile.ZipFile(self.path) as archive:
+                streams = {name: archive.open(f"{name}.npy") for name in schema.reads}
+                for stream in streams.values():
+                    _npy_header(stream, self.where)
+                for start in range(0, max(lengths.values()), _ROWS):
+                    size = min(_ROWS, max(lengths.values()) - start)
+                    cells = [self._cells(name, streams[name], size) for name in schema.reads]
+                    yield pa.RecordBatch.from_arrays(cells, schema.reads)
+        except (OSError, zipfile.BadZipFile, ValueError, EOFError):
+            raise DataError(f"{self.where}: cannot be read to its end; is it truncated?") from None
+
+    def _cells(self, name: str, stream: IO[bytes], size: int) -> pa.Array:
+        shape, dtype = self._shapes[name]
+        width = dtype.itemsize * int(np.prod(shape[1:], dtype=np.int64))
+        values = np.frombuffer(stream.read(size * width), dtype).reshape(size, *shape[1:])
+        if len(shape) == 1:
+            return pa.array(values)
+        return picture_cells(values, f"{self.where}: array {name!r}")
+
+
+def _npy_header(stream: IO[bytes], where: str) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    major, _ = npy.read_magic(stream)
+    shape, fortran, dtype = (npy.read_array_header_1_0 if major == 1 else npy.read_array_header_2_0)(stream)
+    if dtype.hasobject or not shape or dtype.kind not in "biufSU":
+        raise DataError(f"{where}: holds {dtype} values; only plain numbers and text are read, never pickled objects")
+    if (fortran and len(shape) > 1) or (dtype.kind in "SU" and len(shape) > 1):
+        raise DataError(f"{where}: save it in C order (numpy.ascontiguousarray) and try again")
+    if len(shape) > 1 and int(np.prod(shape[1:], dtype=object)) > 2**26:
+        raise DataError(f"{where}: one image has more than 2^26 values; scale the images down")
+    return shape, dtype
+
+
+@dataclass(frozen=True)
+class FolderSource:
+    """Images in folders named by their label; columns `image` and `label`."""
+
+    path: Path
+    files: tuple[Path, ...]
+    typed = False
+
+    @property
+    def where(self) -> str:
+        return str(self.path)
+
+    @property
+    def rows(self) -> int:
+        return len(self.files)
+
+    @property
+    def suggested(self) -> dict[str, pa.DataType]:
+        return self.types
+
+    @cached_property
+    def types(self) -> dict[str, pa.DataType]:
+        """Sizes come from the first image that can be opened; no pixel is decoded."""
+        for file in self.files:
+            try:
+                with pillow.open(file) as picture:
+                    shape = (picture.height, picture.width, *([3] if len(picture.getbands()) >= 3 else []))
+                    return {"image": pa.fixed_shape_tensor(pa.uint8(), shape), "label": pa.string()}
+            except (OSError, UnidentifiedImageError, pillow.DecompressionBombError, pillow.DecompressionBombWarning):
+                continue
+        raise DataError(f"{self.where}: none of its images can be opened; are they damaged?")
+
+    def batches(self, schema: Schema) -> Iterator[pa.RecordBatch]:
+        for start in range(0, len(self.files), _ROWS):
+            files = self.files[start : start + _ROWS]
+            columns = [self._cells(name, files, schema) for name in schema.reads]
+            yield pa.RecordBatch.from_arrays(columns, schema.reads)
+
+    def _cells(self, name: str, files: tuple[Path, ...], schema: Schema) -> pa.Array:
+        if name == "label":
+            return pa.array([file.parent.name for file in files], pa.string())
+        column = schema.columns[name]
+        assert isinstance(column, Image)
+        return pa.array([_pixels(file, column) for file in files], pa.binary(column.pixels))
+
+
+def _pixels(file: Path, column: Image) -> bytes | None:
+    """An image's bytes, None where it is corrupt; size and mode are checked before anything is decoded."""
+    try:
+        with pillow.open(file) as picture:
+            if picture.size != (column.width, column.height):
+                raise DataError(
+                    f"{file}: is {picture.height} x {picture.width} pixels, the schema declares "
+                    f"{column.height} x {column.width}; bring all images to one size"
+                )
+            if picture.mode not in _MODES[column.channels]:
+                wanted = "grey (L)" if column.channels == 1 else "RGB"
+                raise DataError(f"{file}: has colour mode {picture.mode}, the schema needs {wanted}; convert the images")
+            return picture.convert(_MODES[column.channels][0]).tobytes()
+    except pillow.DecompressionBombError:
+        raise DataError(f"{file}: claims more pixels than any image here should have; remove it") from None
+    except (OSError, SyntaxError, ValueError, EOFError):
+        return None

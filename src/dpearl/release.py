@@ -1,0 +1,148 @@
+"""The release: what crosses the door, and its file. Everything here is public.
+
+A release carries all that is needed to check it: the design with its frequencies, the noisy
+integers, the noise that was added, and whom it protects. Its ε is recomputed from these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpearl import container
+from dpearl.design import Design, load_design
+from dpearl.embeddings.count import UNIT
+from dpearl.errors import FileError
+from dpearl.privacy import Budget, Relation, Unit, compose, epsilon_of
+
+RELEASE = "dpearl-release"
+
+
+@dataclass(frozen=True, eq=False)
+class Measurement:
+    """Noisy sums of one design, with the noise of each block."""
+
+    design: Design
+    sums: Mapping[str, NDArray[np.int64]]
+    sigmas: Mapping[str, int]
+
+    @property
+    def noisy_rows(self) -> float:
+        """The private count of all rows, as noisy as it was released."""
+        return float(self.sums["count"].sum()) / UNIT
+
+
+@dataclass(frozen=True, eq=False)
+class Release:
+    """Sanitized measurements, in the order they were made; the last is the embedding.
+
+    `rows` is the exact number of rows where the relation makes it public (replace-one), else None.
+    """
+
+    stages: Mapping[str, Measurement]
+    budget: Budget
+    unit: Unit
+    recipe: str
+    plan: str
+    rows: int | None
+    types: Mapping[str, str]
+    dpearl: str
+
+    @property
+    def embedding(self) -> Measurement:
+        """What generators are trained on."""
+        return self.stages["embedding"]
+
+    @property
+    def mus(self) -> dict[str, float]:
+        """μ of each stage, from the integers in this release."""
+        return {name: stage.design.mu(stage.sigmas, self.unit) for name, stage in self.stages.items()}
+
+    @property
+    def mu(self) -> float:
+        """μ of everything together."""
+        return compose(self.mus.values())
+
+    @property
+    def epsilon(self) -> float:
+        """ε at the stated δ, recomputed; never more than the stated ε."""
+        return epsilon_of(self.mu, self.budget.delta)
+
+
+def save_release(release: Release, path: str | Path) -> str:
+    """Write a release; its digest is returned."""
+    arrays: dict[str, NDArray[Any]] = {}
+    for name, stage in release.stages.items():
+        arrays |= {f"{name}/design/{key}": array for key, array in stage.design.arrays().items()}
+        arrays |= {f"{name}/noisy/{family}": array for family, array in stage.sums.items()}
+    return container.write(path, RELEASE, _meta(release), arrays)
+
+
+def _meta(release: Release) -> dict[str, Any]:
+    return {
+        "statement": {
+            "epsilon": release.budget.epsilon,
+            "delta": release.budget.delta,
+            "relation": str(release.unit.relation),
+            "rows_per_person": release.unit.rows_per_person,
+            "mechanism": "rounded Gaussian on integers, analytic calibration (Balle & Wang 2018)",
+        },
+        "recipe": release.recipe,
+        "plan": release.plan,
+        "rows": release.rows,
+        "types": dict(release.types),
+        "dpearl": release.dpearl,
+        "stages": [
+            {"name": name, "design": stage.design.to_dict(), "digest": stage.design.digest, "sigmas": dict(stage.sigmas)}
+            for name, stage in release.stages.items()
+        ],
+    }
+
+
+def load_release(path: str | Path) -> Release:
+    """Read a release and check that it is whole, consistent, and keeps its promise."""
+    meta, arrays = container.read(path, RELEASE)
+    try:
+        stages = {stage["name"]: _measurement(stage, arrays) for stage in meta["stages"]}
+        statement = meta["statement"]
+        release = Release(
+            stages=stages,
+            budget=Budget(statement["epsilon"], statement["delta"]),
+            unit=Unit(Relation(statement["relation"]), statement["rows_per_person"]),
+            recipe=meta["recipe"],
+            plan=meta["plan"],
+            rows=meta["rows"],
+            types=meta["types"],
+            dpearl=meta["dpearl"],
+        )
+        honest = "embedding" in stages and release.epsilon <= release.budget.epsilon
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise FileError(f"{path}: is damaged: its parts do not fit together") from None
+    if not honest:
+        raise FileError(f"{path}: its noise does not support the epsilon it states; do not use it")
+    return release
+
+
+def _measurement(stage: dict[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Measurement:
+    def part(kind: str) -> dict[str, NDArray[Any]]:
+        prefix = f"{stage['name']}/{kind}/"
+        return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+
+    design, sums = load_design(stage["design"], part("design")), part("noisy")
+    if design.digest != stage["digest"]:
+        raise ValueError("design")
+    for block in design.blocks:
+        if sums[block.family].shape != block.shape or sums[block.family].dtype != np.int64:
+            raise ValueError(block.family)
+    return Measurement(design, sums, {family: int(sigma) for family, sigma in stage["sigmas"].items()})
+
+
+def this_version() -> str:
+    """The version that makes a release."""
+    return version("dpearl")

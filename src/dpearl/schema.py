@@ -1,0 +1,355 @@
+"""What the owner declares about the data, before anybody looks at it.
+
+Names, kinds, bounds, levels, the label and who a person is. Nothing here is ever
+computed from rows: a bound or a level copied from the data would leave the private
+side outside the budget.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import tomllib
+from datetime import date, datetime, timezone
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    StrictBool,
+    StrictFloat,
+    StrictInt,
+    StrictStr,
+    ValidationError,
+    model_validator,
+)
+
+from dpearl.errors import SchemaError
+
+MAX_GRID = 2**48
+"""Most grid points of a column: up to here float64 arithmetic finds a point's index without error."""
+
+MAX_COORDINATES = 2**13
+"""Most numbers and pixels in a row: 2^13 products of 40 bits still add up exactly in a float64."""
+
+_UNITS = {"us": 1, "ms": 10**3, "s": 10**6, "min": 60 * 10**6, "h": 3600 * 10**6, "d": 86400 * 10**6}
+_EPOCH = datetime(1970, 1, 1)
+
+
+def microseconds(moment: datetime) -> int:
+    """Whole microseconds since 1970, UTC where the moment has a zone."""
+    if moment.tzinfo is not None:
+        moment = moment.astimezone(timezone.utc).replace(tzinfo=None)
+    span = moment - _EPOCH
+    return (span.days * 86400 + span.seconds) * 10**6 + span.microseconds
+
+
+def _moment(value: Any) -> Any:
+    if isinstance(value, date) and not isinstance(value, datetime):
+        return datetime(value.year, value.month, value.day)
+    if isinstance(value, str):
+        try:
+            return datetime.fromisoformat(value)
+        except ValueError:
+            raise ValueError("must be a date or time such as 2020-01-31 or 2020-01-31T12:00:00") from None
+    return value
+
+
+def level_text(value: Any) -> str:
+    """The text by which a level and a cell are compared: 0, 0.0 and "0" are one level."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float) and value.is_integer() and abs(value) < MAX_GRID:
+        return str(int(value))
+    return str(value)
+
+
+def _finite(value: float) -> float:
+    if not math.isfinite(value):
+        raise ValueError("must be a finite number")
+    return value
+
+
+def _whole(value: float) -> bool:
+    return float(value).is_integer()
+
+
+def _plain(value: float) -> float | int:
+    """Whole numbers are written without a fraction, so that a schema reads as it was declared."""
+    return int(value) if _whole(value) and abs(value) < MAX_GRID else value
+
+
+Finite = Annotated[float, AfterValidator(_finite), PlainSerializer(_plain)]
+Moment = Annotated[datetime, BeforeValidator(_moment), PlainSerializer(lambda moment: moment.isoformat())]
+Level = StrictStr | StrictBool | StrictInt | StrictFloat
+
+
+class _Declared(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Number(_Declared):
+    """A number on a grid between two public bounds; `step` omitted means continuous (2^16 points)."""
+
+    kind: Literal["number"] = "number"
+    lower: Finite
+    upper: Finite
+    step: Finite | None = None
+    log: bool = False
+    spikes: tuple[Finite, ...] = ()
+    missing: bool = False
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Number:
+        if self.lower >= self.upper:
+            raise ValueError("lower must be less than upper")
+        if not math.isfinite(self.upper - self.lower):
+            raise ValueError("the range between lower and upper is too large for a float")
+        if self.log and self.lower <= 0:
+            raise ValueError("log = true needs lower > 0; declare zero as a spike: spikes = [0]")
+        if self.step is not None and self.step <= 0:
+            raise ValueError("step must be positive; omit it for a continuous number")
+        if self.points < 2 or self.points > MAX_GRID:
+            raise ValueError("step must divide the range into at least 2 and at most 2^48 points")
+        if max(abs(self.lower), abs(self.upper)) > MAX_GRID * (self.step or math.inf):
+            raise ValueError("step is too fine for bounds of this size; use a larger step")
+        if len(set(self.spikes)) != len(self.spikes):
+            raise ValueError("spikes holds the same value twice")
+        return self
+
+    @property
+    def points(self) -> int:
+        """How many grid points lie between the bounds, both included."""
+        if self.step is None:
+            return 2**16
+        span = Fraction(Decimal(repr(self.upper))) - Fraction(Decimal(repr(self.lower)))
+        return int(span / Fraction(Decimal(repr(self.step)))) + 1
+
+    @property
+    def integral(self) -> bool:
+        """Whether every value of the grid and every spike is a whole number."""
+        return self.step is not None and all(map(_whole, (self.lower, self.step, *self.spikes)))
+
+
+class Category(_Declared):
+    """One of a list of levels; `other` names the level that takes undeclared cells."""
+
+    kind: Literal["category"] = "category"
+    levels: tuple[Level, ...]
+    other: str | None = None
+    missing: bool = False
+
+    @model_validator(mode="after")
+    def _distinct(self) -> Category:
+        texts = [text.strip() for text in self.texts]
+        if len(texts) < 2:
+            raise ValueError("levels must hold at least two values")
+        doubles = sorted({text for text in texts if texts.count(text) > 1}) if len(set(texts)) < len(texts) else []
+        if doubles:
+            raise ValueError(f"levels holds {doubles[0]!r} twice")
+        if "" in texts:
+            raise ValueError("an empty level cannot be told from a missing cell; use missing = true")
+        if self.other is not None and self.other.strip() in texts:
+            raise ValueError(f"other = {self.other!r} is also a level; give it a name of its own")
+        return self
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The levels as cells spell them."""
+        return tuple(level_text(level) for level in self.levels)
+
+
+class Boolean(_Declared):
+    """True or false."""
+
+    kind: Literal["boolean"] = "boolean"
+    missing: bool = False
+
+
+class Datetime(_Declared):
+    """A moment on a grid of `step` (1s, 15min, 1h, 1d, ...) between two public bounds."""
+
+    kind: Literal["datetime"] = "datetime"
+    lower: Moment
+    upper: Moment
+    step: str = "1s"
+    missing: bool = False
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Datetime:
+        if not re.fullmatch(r"[1-9]\d{0,8}(us|ms|s|min|h|d)", self.step):
+            raise ValueError("step must be a number and a unit: us, ms, s, min, h or d, such as 15min")
+        if self.span[0] >= self.span[1]:
+            raise ValueError("lower must be earlier than upper")
+        if self.points < 2:
+            raise ValueError("step is larger than the range")
+        return self
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """The bounds in microseconds since 1970."""
+        return microseconds(self.lower), microseconds(self.upper)
+
+    @property
+    def step_us(self) -> int:
+        """The step in microseconds."""
+        digits = re.match(r"\d+", self.step)
+        assert digits is not None
+        return int(digits[0]) * _UNITS[self.step[digits.end() :]]
+
+    @property
+    def points(self) -> int:
+        """How many grid points lie between the bounds, both included."""
+        lower, upper = self.span
+        return (upper - lower) // self.step_us + 1
+
+
+class Image(_Declared):
+    """An 8-bit picture of fixed size."""
+
+    kind: Literal["image"] = "image"
+    height: Annotated[int, Field(ge=1)]
+    width: Annotated[int, Field(ge=1)]
+    channels: Literal[1, 3] = 1
+
+    @property
+    def pixels(self) -> int:
+        """Values in one picture."""
+        return self.height * self.width * self.channels
+
+
+Column = Annotated[Number | Category | Boolean | Datetime | Image, Field(discriminator="kind")]
+KINDS = ("number", "category", "boolean", "datetime", "image")
+
+
+class Schema(_Declared):
+    """The columns that may be read, the label among them, and the unit of protection."""
+
+    label: str | None = None
+    person: str | None = None
+    rows_per_person: Annotated[int, Field(ge=1, strict=True)] = 1
+    columns: dict[str, Column]
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Schema:
+        if not self.columns:
+            raise ValueError("columns: no column is declared; add a [columns.NAME] table for each")
+        if self.label is not None and self.label not in self.columns:
+            raise ValueError(f"label: {self.label!r} is not a declared column; add [columns.{self.label}]")
+        if self.label is not None and self.columns[self.label].kind == "image":
+            raise ValueError("label: an image cannot be the label")
+        if self.person is not None and self.person in self.columns:
+            raise ValueError(f"person: {self.person!r} must not be a declared column; ids are never embedded")
+        if all(name == self.label for name in self.columns):
+            raise ValueError("columns: the label is the only column; declare at least one more")
+        if self._coordinates > MAX_COORDINATES:
+            raise ValueError(f"columns: at most {MAX_COORDINATES} numbers and pixels fit in a row; scale images down")
+        return self
+
+    @property
+    def _coordinates(self) -> int:
+        return sum(column.pixels if isinstance(column, Image) else 1 for column in self.columns.values())
+
+    def to_dict(self) -> dict[str, Any]:
+        """The declaration as plain JSON values."""
+        return self.model_dump(mode="json", exclude_none=True)
+
+    def with_rows_per_person(self, rows: int) -> Schema:
+        """The same declaration with another bound on a person's rows."""
+        if rows < 1:
+            raise SchemaError("rows per person must be at least 1")
+        return self.model_copy(update={"rows_per_person": rows})
+
+    @property
+    def reads(self) -> list[str]:
+        """Names of all columns that are read, the person included; nothing else is ever touched."""
+        return [*self.columns, *([self.person] if self.person else [])]
+
+
+def parse_schema(declared: dict[str, Any], text: str = "", where: str = "schema") -> Schema:
+    """Check a declaration; `text` is its TOML source, so that errors can name the line."""
+    _refuse_blanks(declared, text, where)
+    try:
+        return Schema.model_validate(declared)
+    except ValidationError as error:
+        raise SchemaError(_explain(error, text, where)) from None
+
+
+def load_schema(path: str | Path) -> Schema:
+    """Read a schema file."""
+    try:
+        text = Path(path).read_text(encoding="utf-8-sig")
+        declared = tomllib.loads(text)
+    except FileNotFoundError:
+        raise SchemaError(f"{path}: no such schema file; `dpearl schema DATA -o {path}` drafts one") from None
+    except OSError as error:
+        raise SchemaError(f"{path}: cannot be read ({error.strerror})") from None
+    except UnicodeDecodeError:
+        raise SchemaError(f"{path}: is not UTF-8 text; a schema is a TOML file") from None
+    except tomllib.TOMLDecodeError as error:
+        raise SchemaError(f"{path}: is not valid TOML: {error}") from None
+    return parse_schema(declared, text, str(path))
+
+
+def _refuse_blanks(declared: dict[str, Any], text: str, where: str) -> None:
+    """A draft leaves bounds and levels blank; name every one of them at once."""
+    columns = declared.get("columns")
+    blanks = []
+    for name, column in columns.items() if isinstance(columns, dict) else ():
+        wanted = {"number": ("lower", "upper"), "datetime": ("lower", "upper"), "category": ("levels",)}
+        for key in wanted.get(str(column.get("kind")), ()) if isinstance(column, dict) else ():
+            if column.get(key, "") in ("", []):
+                blanks.append(f"{name}.{key}{_line(text, name, key)}")
+    if blanks:
+        raise SchemaError(f"{where}: fill in what is blank, from public knowledge: {', '.join(blanks)}")
+
+
+def _explain(error: ValidationError, text: str, where: str) -> str:
+    """Pydantic's first complaint in our words: column, key, line, and what to do."""
+    first = error.errors()[0]
+    path = [str(part) for part in first["loc"] if part not in KINDS]
+    name, key = (path[1], path[2] if len(path) > 2 else "") if path[:1] == ["columns"] and len(path) > 1 else ("", "")
+    at = ".".join(path[1:] if name else path)
+    reason = {
+        "extra_forbidden": "is not a known key; remove it",
+        "union_tag_not_found": f"needs a kind: one of {', '.join(KINDS)}",
+        "union_tag_invalid": f"has an unknown kind; use one of {', '.join(KINDS)}",
+        "missing": "is missing; add it",
+    }.get(first["type"], first["msg"].removeprefix("Value error, "))
+    line = _line(text, name, key) if name else _line(text, "", path[0] if path else "")
+    return f"{where}: {at}{line}: {reason}" if at else f"{where}: {reason}"
+
+
+def _line(text: str, column: str, key: str) -> str:
+    """' (line 12)' of a key in its table, of the table where the key is absent, or nothing."""
+    table, found = None, None
+    for number, line in enumerate(text.splitlines(), start=1):
+        if line.lstrip().startswith("["):
+            table = _header(line)
+            if column and table == ["columns", column]:
+                found = number
+        elif (table == ["columns", column] if column else table is None) and re.match(
+            rf"""\s*["']?{re.escape(key)}["']?\s*=""", line
+        ):
+            return f" (line {number})"
+    return f" (line {found})" if found else ""
+
+
+def _header(line: str) -> list[str] | None:
+    """The path of a TOML table header, quotes and escapes undone."""
+    try:
+        table = tomllib.loads(line)
+    except tomllib.TOMLDecodeError:
+        return None
+    path = []
+    while isinstance(table, dict) and len(table) == 1:
+        name, table = next(iter(table.items()))
+        path.append(name)
+    return path
