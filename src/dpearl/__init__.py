@@ -1,18 +1,26 @@
 """Differentially private data synthesis by private embeddings (PEARL, ICLR 2022).
 
-from dpearl import Budget, Offer, RECIPES, load_schema, release, save_release
+    import dpearl
 
-offer = Offer(load_schema("schema.toml"), RECIPES["auto"], Budget(epsilon=1.0, delta=1e-5))
-made = release(rows, offer, ledger_path="ledger.jsonl")   # a path, or an Arrow, pandas or polars table
-save_release(made, "out.dpearl")
+    offer = dpearl.Offer(dpearl.load_schema("schema.toml"), dpearl.RECIPES["auto"], dpearl.Budget(1.0, 1e-5))
+    made = dpearl.release_rows(rows, offer, ledger_path="ledger.jsonl")  # a path, Arrow, pandas or polars
+    dpearl.save_release(made, "out.dpearl")
+
+Names are looked up when they are used, so that the public side never loads a reader of rows.
 """
 
-from dpearl.design import RECIPES, Recipe
-from dpearl.owner import Offer, release
-from dpearl.privacy import Budget, Relation, Unit
-from dpearl.release import Release, load_release, save_release
-from dpearl.schema import Schema, load_schema, parse_schema
-from dpearl.statement import statement
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dpearl.design import RECIPES, Recipe
+    from dpearl.owner import Offer, release_rows, release_sums
+    from dpearl.privacy import Budget, Relation, Unit
+    from dpearl.release import Release, load_release, save_release
+    from dpearl.schema import Schema, load_schema, parse_schema
+    from dpearl.statement import privacy_statement
 
 __all__ = [
     "RECIPES",
@@ -26,7 +34,24 @@ __all__ = [
     "load_release",
     "load_schema",
     "parse_schema",
-    "release",
+    "privacy_statement",
+    "release_rows",
+    "release_sums",
     "save_release",
-    "statement",
 ]
+
+_HOMES = {
+    "design": ("RECIPES", "Recipe"),
+    "owner": ("Offer", "release_rows", "release_sums"),
+    "privacy": ("Budget", "Relation", "Unit"),
+    "release": ("Release", "load_release", "save_release"),
+    "schema": ("Schema", "load_schema", "parse_schema"),
+    "statement": ("privacy_statement",),
+}
+
+
+def __getattr__(name: str) -> Any:
+    for home, names in _HOMES.items():
+        if name in names:
+            return getattr(import_module(f"dpearl.{home}"), name)
+    raise AttributeError(f"module 'dpearl' has no attribute {name!r}")

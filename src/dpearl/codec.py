@@ -150,9 +150,9 @@ class NumberCodec(_Line):
         if self.column.step is not None:
             return np.round(self.column.lower + codes * self.column.step, self._decimals)
         if self.column.log:
-            return np.asarray(self._log_grid[codes], np.float64)
+            return self._log_grid[codes]
         lower, upper = self._bounds
-        return lower + codes / TOP * (upper - lower)
+        return np.asarray(lower + codes / TOP * (upper - lower))
 
     @cached_property
     def _decimals(self) -> int:

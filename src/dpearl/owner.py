@@ -80,7 +80,7 @@ class Offer:
         return compose(design.mu(design.sigmas(self.targets[stage], self.unit), self.unit) for stage, design in parts)
 
 
-def release(
+def release_rows(
     data: Any,
     offer: Offer,
     ledger_path: str | Path | None = None,

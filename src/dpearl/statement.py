@@ -53,7 +53,7 @@ def _blocks(stage: Measurement) -> list[dict[str, Any]]:
     ]
 
 
-def statement(release: Release) -> str:
+def privacy_statement(release: Release) -> str:
     """The privacy statement."""
     told = facts(release)
     lines = [

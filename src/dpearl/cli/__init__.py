@@ -24,7 +24,7 @@ from dpearl.privacy import Budget, Relation
 from dpearl.read import open_sources
 from dpearl.release import Release, load_release, save_release, this_version
 from dpearl.schema import load_schema
-from dpearl.statement import facts, statement
+from dpearl.statement import facts, privacy_statement
 
 app = typer.Typer(
     name="dpearl",
@@ -111,7 +111,7 @@ def release(
     else:
         made = _release_rows(data, schema, rows_per_person, chosen, budget, ledger, output, seed, threads)
     save_release(made, output)
-    print(statement(made))
+    print(privacy_statement(made))
     show.note(
         f"\nWritten to {output}. "
         + (f"Charged to {ledger}." if ledger else "No ledger was given, so nothing records this spending.")
@@ -142,7 +142,7 @@ def _release_rows(
     offer = owner.Offer(declared, recipe, budget, seed)
     sizes = [source.rows for source in open_sources(data)]
     with show.progress(sum(filter(None, sizes)) if all(sizes) else None) as bars:
-        return owner.release(data, offer, ledger, output.name, threads, bars)
+        return owner.release_rows(data, offer, ledger, output.name, threads, bars)
 
 
 @app.command()
@@ -154,7 +154,7 @@ def inspect(
     if container.kind_of(file) == PARTIAL:
         raise FileError(f"{file}: is a PRIVATE partial sum, not a release; it must not leave the owner")
     opened = load_release(file)
-    print(json.dumps(facts(opened), indent=2) if as_json else statement(opened))
+    print(json.dumps(facts(opened), indent=2) if as_json else privacy_statement(opened))
 
 
 @app.command()
@@ -219,10 +219,10 @@ def demo(folder: Annotated[Path, typer.Argument(help="Folder to write to.")] = P
     show.forecast(forecast(offer, 32_000))
     path = container.claim(folder / "adult.dpearl")
     with show.progress(len(datasets.adult())) as bars:
-        made = owner.release(datasets.ADULT_TRAIN, offer, folder / "ledger.jsonl", path.name, None, bars)
+        made = owner.release_rows(datasets.ADULT_TRAIN, offer, folder / "ledger.jsonl", path.name, None, bars)
     save_release(made, path)
-    container.place_file(folder / "statement.txt", statement(made).encode())
-    print(f"\n{statement(made)}\n")
+    container.place_file(folder / "statement.txt", privacy_statement(made).encode())
+    print(f"\n{privacy_statement(made)}\n")
     show.ledger(ledgers.read_ledger(folder / "ledger.jsonl"), str(folder / "ledger.jsonl"))
 
 
