@@ -163,7 +163,8 @@ class NumberCodec(_Line):
     @cached_property
     def _log_grid(self) -> NDArray[np.float64]:
         lower, upper = self._bounds
-        return np.clip(lower * np.exp(np.arange(TOP + 1) / TOP * np.log(upper / lower)), lower, upper)
+        grid = lower * np.exp(np.arange(TOP + 1) / TOP * np.log(upper / lower))
+        return np.asarray(np.clip(grid, lower, upper))
 
     def _on_log_grid(self, values: NDArray[np.float64]) -> Codes:
         """Nearest point in log space, by bisection: the same for every batch and machine vector width."""
