@@ -14,7 +14,8 @@ into coordinates (integers 0..top on a line) and a level (one of a few, one-hot)
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -217,9 +218,12 @@ class CategoryCodec:
         return is_scalar or pa.types.is_date32(storage) or _is_text(storage)
 
     def encode(self, cells: pa.Array) -> Codes:
-        texts = pc.ascii_trim_whitespace(_texts(cells))
-        found = pc.index_in(texts, value_set=self._keys)
-        absent = pc.or_kleene(pc.is_null(texts), pc.is_in(texts, value_set=pa.array(MISSING_WORDS)))
+        if pa.types.is_signed_integer(cells.type):
+            found, absent = pc.index_in(cells.cast(pa.int64()), value_set=self._whole, skip_nulls=True), pc.is_null(cells)
+        else:
+            texts = pc.ascii_trim_whitespace(_texts(cells))
+            found = pc.index_in(texts, value_set=self._keys)
+            absent = pc.or_kleene(pc.is_null(texts), pc.is_in(texts, value_set=pa.array(MISSING_WORDS)))
         fallback = np.where(_numpy(absent, True), self.levels - 1, self.levels - 2)
         return np.where(_numpy(pc.is_valid(found), False), _numpy(found, 0), fallback).astype(np.int64)
 
@@ -237,6 +241,12 @@ class CategoryCodec:
     @cached_property
     def _keys(self) -> pa.Array:
         return pa.array([text.strip() for text in self.column.texts], pa.string())
+
+    @cached_property
+    def _whole(self) -> pa.Array:
+        """Levels that spell a whole number as an integer cell would, so that such cells need no text."""
+        keys = self._keys.to_pylist()
+        return pa.array([int(key) if re.fullmatch(r"0|-?[1-9][0-9]{0,17}", key) else None for key in keys], pa.int64())
 
 
 @dataclass(frozen=True)
@@ -331,6 +341,14 @@ class Rows:
     def __len__(self) -> int:
         return len(self.label)
 
+    def joint_levels(self, columns: Sequence[tuple[int, int]]) -> NDArray[np.int64]:
+        """One code for the levels of several columns, each given with its size."""
+        joint = np.zeros(len(self), np.int64)
+        for column, size in columns:
+            joint *= size
+            joint += self.levels[:, column]
+        return joint
+
 
 @dataclass(frozen=True)
 class Codec:
@@ -378,8 +396,8 @@ class Codec:
         conditioned = self.classes > 1 and self.schema.label is not None
         return Rows(
             label=codes[str(self.schema.label)] if conditioned else np.zeros(size, np.int64),
-            coordinates=np.concatenate([codec.coordinate(code) for codec, code in parts], axis=1),
-            levels=np.stack([codec.level(code) for codec, code in parts], axis=1),
+            coordinates=np.concatenate([codec.coordinate(code).T for codec, code in parts]).T,
+            levels=np.stack([codec.level(code) for codec, code in parts]).T,
         )
 
 

@@ -3,17 +3,23 @@
 Every mechanism here is Gaussian, and Gaussian mechanisms compose exactly: parts with
 μᵢ = Δᵢ/σᵢ are together μ-GDP with μ² = Σ μᵢ² (Dong, Roth & Su, Corollary 3.3), also when
 a part is chosen after seeing an earlier one. The analytic formula of Balle & Wang (2018,
-Theorem 8) turns μ into (ε, δ) exactly; the classical √(2 ln 1.25/δ)/ε is never used.
+Theorem 8) turns μ into (ε, δ) exactly; the classical √(2 ln 1.25/δ)/ε is never used. The formula
+is evaluated in ball arithmetic: in floats its difference cancels when ε and δ are small, and a
+budget would promise too much.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
+from flint import arb, ctx
+
 from dpearl.errors import BudgetError, UsageError
+
+_EXTREME = 1e6
 
 
 class Relation(StrEnum):
@@ -48,30 +54,46 @@ class Budget:
     delta: float
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.epsilon) and self.epsilon > 0):
-            raise BudgetError("epsilon must be a positive finite number, such as --epsilon 1")
+        if not 1 / _EXTREME <= self.epsilon <= _EXTREME:
+            raise BudgetError("epsilon must be a positive number between 1e-6 and 1e6, such as --epsilon 1")
         if not 0 < self.delta < 1:
             raise BudgetError("delta must lie strictly between 0 and 1, such as --delta 1e-5")
 
     @property
     def mu(self) -> float:
-        """The largest μ that this budget covers, rounded so that it never promises too much."""
-        from dp_accounting.gaussian_mechanism import get_sigma_gaussian
-
-        mu = 1 / float(get_sigma_gaussian(self.epsilon, self.delta))
-        while epsilon_of(mu, self.delta) > self.epsilon:
-            mu *= 1 - 1e-12
-        return mu
+        """The largest μ that this budget covers, rounded down."""
+        high = _first(lambda mu: not _covers(self.epsilon, self.delta, mu))
+        return math.nextafter(high, 0.0)
 
 
 def epsilon_of(mu: float, delta: float) -> float:
-    """The ε of a μ-GDP mechanism at δ (Balle & Wang 2018, Theorem 8)."""
-    from dp_accounting.gaussian_mechanism import get_epsilon_gaussian
-
-    return float(get_epsilon_gaussian(1 / mu, delta)) if mu > 0 else 0.0
+    """The ε of a μ-GDP mechanism at δ, rounded up; infinite where it is beyond any meaning."""
+    if mu == 0 or _covers(0.0, delta, mu):
+        return 0.0
+    if not _covers(_EXTREME**2, delta, mu):
+        return math.inf
+    return _first(lambda epsilon: _covers(epsilon, delta, mu))
 
 
 def compose(mus: Iterable[float]) -> float:
     """μ of all parts together, exactly √Σμ², rounded up."""
     total = math.hypot(*mus)
     return math.nextafter(total, math.inf) if total else 0.0
+
+
+def _covers(epsilon: float, delta: float, mu: float) -> bool:
+    """Whether μ-GDP is certainly (ε, δ)-DP: Φ(μ/2 - ε/μ) - exp(ε)·Φ(-μ/2 - ε/μ) ≤ δ."""
+    with ctx.workprec(256):
+        centre, half, root = arb(epsilon) / arb(mu), arb(mu) / 2, arb(2).sqrt()
+        inside, outside = ((centre - half) / root).erfc(), ((centre + half) / root).erfc()
+        return bool(inside - arb(epsilon).exp() * outside <= 2 * arb(delta))
+
+
+def _first(holds: Callable[[float], bool]) -> float:
+    """The smallest positive float from which on something holds, by bisection down to neighbouring floats."""
+    low, high = 0.0, 1.0
+    while not holds(high):
+        low, high = high, 2 * high
+    while low < (middle := (low + high) / 2) < high:
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high

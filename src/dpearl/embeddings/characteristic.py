@@ -34,8 +34,8 @@ _ROUND = 1.5 * 2**52 + 2
 """Adding this to a float64 leaves the nearest integer, plus 2, in its lowest bits: one pass instead of rint
 and a cast. The 2 centres the shift by which 2^16 phases a turn become 2^14 table entries."""
 
-_TILE_ROWS, _TILE_FREQUENCIES, _JOINT_LEVELS = 512, 256, 512
-"""Chosen so that a tile of phases and the table stay in a core's second-level cache."""
+_TILE_ROWS, _TILE_FREQUENCIES, _JOINT_LEVELS = 512, 512, 512
+"""Chosen so that a tile of phases and the table stay near a core."""
 
 
 @cache
@@ -60,6 +60,44 @@ def _packed_table() -> NDArray[np.int64]:
 def _unpack(sums: NDArray[np.int64]) -> NDArray[np.int64]:
     sine = ((sums + 2**31) & (2**32 - 1)) - 2**31
     return np.stack([(sums - sine) >> 32, sine], axis=-1)
+
+
+@dataclass(frozen=True)
+class _Scratch:
+    """Memory for one tile, used again and again."""
+
+    turns: NDArray[np.float64]
+    phases: NDArray[np.uint16]
+    angles: NDArray[np.uint16]
+
+    @classmethod
+    def empty(cls) -> _Scratch:
+        size = _TILE_ROWS * _TILE_FREQUENCIES
+        return cls(np.empty(size), np.empty(size, np.uint16), np.empty(size, np.uint16))
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A span of frequencies: slopes of the coordinates, angle tables of the level groups."""
+
+    span: slice
+    slopes: NDArray[np.float64]
+    tables: list[NDArray[np.uint16]]
+
+    def sum(self, coordinates: NDArray[np.float64], codes: dict[int, NDArray[np.int64]], scratch: _Scratch) -> NDArray[np.int64]:
+        """Σ (cos, sin) over a tile of rows of one class."""
+        shape = len(coordinates), self.slopes.shape[1]
+        size = shape[0] * shape[1]
+        turns, phases, angles = (buffer[:size].reshape(shape) for buffer in (scratch.turns, scratch.phases, scratch.angles))
+        np.matmul(coordinates, self.slopes, out=turns)
+        turns += _ROUND
+        places = turns.view(np.int64)
+        phases[...] = places
+        for group, code in codes.items():
+            phases += self.tables[group].take(code, axis=0, out=angles, mode="clip")
+        phases >>= 2
+        places[...] = phases
+        return _unpack(_packed_table().take(places, out=places, mode="wrap").sum(axis=0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,45 +134,48 @@ class Characteristic:
         """Σ (cos, sin) for each class and frequency."""
         sums = np.zeros(self.shape, np.int64)
         order = np.argsort(rows.label, kind="stable")
-        joint = [(rows.levels[order][:, group.start : group.stop] @ strides, table) for group, strides, table in self._joint]
-        coordinates = rows.coordinates[order].astype(np.float64)
+        coordinates = rows.coordinates[order].astype(np.float64, order="C")
+        joint = enumerate(map(rows.joint_levels, self._groups))
+        codes = {place: code[order] for place, code in joint if code.any() or not self._silent[place]}
+        scratch = _Scratch.empty()
         for label, start, stop in _tiles(rows.label[order]):
-            codes = [(code[start:stop], table) for code, table in joint if code[start:stop].any() or table[0].any()]
-            for left in range(0, self.frequencies, _TILE_FREQUENCIES):
-                span = slice(left, min(left + _TILE_FREQUENCIES, self.frequencies))
-                phases = self._phases(coordinates[start:stop], codes, span)
-                sums[label, span] += _unpack(_packed_table().take(phases, mode="clip").sum(axis=0))
+            tile = {place: code[start:stop] for place, code in codes.items()}
+            for part in self._parts:
+                sums[label, part.span] += part.sum(coordinates[start:stop], tile, scratch)
         return sums
 
-    def _phases(
-        self, coordinates: NDArray[np.float64], codes: list[tuple[NDArray[np.int64], NDArray[np.uint16]]], span: slice
-    ) -> NDArray[np.uint16]:
-        turns = coordinates @ self._slopes[:, span]
-        turns += _ROUND
-        phases = turns.view(np.int64).astype(np.uint16)
-        for code, table in codes:
-            phases += table[:, span].take(code, axis=0, mode="clip")
-        phases >>= 2
-        return phases
-
     @cached_property
-    def _slopes(self) -> NDArray[np.float64]:
-        """Frequencies in 2^-16 turns: still integers times a power of two, so sums stay exact."""
-        return self.lines.astype(np.float64) / (_FINE // _TURN)
-
-    @cached_property
-    def _joint(self) -> list[tuple[range, NDArray[np.int64], NDArray[np.uint16]]]:
+    def _groups(self) -> list[tuple[tuple[int, int], ...]]:
         """Neighbouring level columns whose combinations are few share one table: fewer look-ups a row."""
-        tables, edges = [], np.concatenate([[0], np.cumsum(self.columns)])
-        for group in _groups(self.columns):
-            table = np.zeros((1, self.frequencies), np.uint16)
-            for column in group:
-                own = self.angles[edges[column] : edges[column + 1]].astype(np.uint16)
-                table = (table[:, None] + own[None]).reshape(-1, self.frequencies)
-            sizes = [self.columns[column] for column in group]
-            strides = np.array([int(np.prod(sizes[place + 1 :])) for place in range(len(sizes))], np.int64)
-            tables.append((group, strides, table))
-        return tables
+        return [tuple((column, self.columns[column]) for column in group) for group in _groups(self.columns)]
+
+    @cached_property
+    def _silent(self) -> list[bool]:
+        """Groups whose first combination adds no angle: where all values are plain they need no look-up."""
+        starts = np.cumsum([0, *self.columns])
+        return [not any(self.angles[starts[column]].any() for column, _ in group) for group in self._groups]
+
+    @cached_property
+    def _parts(self) -> list[_Part]:
+        """Frequencies in spans that a tile can hold, as contiguous tables. In 2^-16 turns the slopes are
+        still integers times a power of two, so sums stay exact."""
+        slopes = self.lines.astype(np.float64) / (_FINE // _TURN)
+        edges = [*range(0, self.frequencies, _TILE_FREQUENCIES), self.frequencies]
+        spans = [slice(start, stop) for start, stop in pairwise(edges)]
+        tables = [self._table(group) for group in self._groups]
+        return [
+            _Part(span, np.ascontiguousarray(slopes[:, span]), [np.ascontiguousarray(table[:, span]) for table in tables])
+            for span in spans
+        ]
+
+    def _table(self, group: tuple[tuple[int, int], ...]) -> NDArray[np.uint16]:
+        """Angles of all combinations of a group's levels; the first combination of plain values is zero."""
+        starts = np.cumsum([0, *self.columns])
+        table = np.zeros((1, self.frequencies), np.uint16)
+        for column, size in group:
+            own = self.angles[starts[column] : starts[column] + size].astype(np.uint16)
+            table = (table[:, None] + own[None]).reshape(-1, self.frequencies)
+        return table
 
     def to_dict(self) -> dict[str, Any]:
         return {

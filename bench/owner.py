@@ -1,0 +1,218 @@
+"""What the owner's side costs: one table, with the peer in the same run. `make bench` writes docs/results/owner.md.
+
+Times are CPU seconds of this process (all threads) unless a line says otherwise; the machine is shared, so the ratios
+are what counts. Best of three. All rows are generated; Adult is the carried copy.
+"""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as parquet
+import torch
+from numpy.typing import NDArray
+
+from dpearl import datasets
+from dpearl.design import Design
+from dpearl.embed import embed
+from dpearl.embeddings.characteristic import draw_characteristic
+from dpearl.noise import rounded_gaussian
+from dpearl.read import open_sources
+from dpearl.schema import Schema, parse_schema
+
+ROWS, NUMBERS, FREQUENCIES, THREADS = 200_000, 100, 1000, 2
+MIXED_NUMBERS, MIXED_LEVELS = 6, (9, 16, 7, 15, 6, 5, 2, 42, 8)
+OUT = Path(__file__).parents[1] / "docs" / "results" / "owner.md"
+
+
+def cpu_seconds(work: Callable[[], Any], repeats: int = 3) -> float:
+    """Least CPU time of several runs."""
+    times = []
+    for _ in range(repeats):
+        start = time.process_time()
+        work()
+        times.append(time.process_time() - start)
+    return min(times)
+
+
+def numbers_schema(count: int) -> dict[str, Any]:
+    return {f"x{i}": {"kind": "number", "lower": 0, "upper": 1} for i in range(count)}
+
+
+def design_for(schema: Schema, frequencies: int) -> Design:
+    empty = Design(schema, ())
+    return Design(schema, (draw_characteristic(empty.codec, frequencies, 3.0, 0, 1.0),))
+
+
+def our_time(columns: dict[str, NDArray[Any]], schema: Schema) -> float:
+    """From an Arrow table in memory to sums: coding included."""
+    sources, design = open_sources(pa.table(columns)), design_for(schema, FREQUENCIES)
+    embed(sources, design, THREADS)
+    return cpu_seconds(lambda: embed(sources, design, THREADS))
+
+
+def torch_time(rows: NDArray[np.float32], batch: int) -> float:
+    """matmul + cos + sin + sum in float32, from a ready tensor."""
+    torch.set_num_threads(THREADS)
+    points = torch.from_numpy(rows)
+    frequencies = torch.randn(rows.shape[1], FREQUENCIES) / 3
+
+    def run() -> None:
+        for part in points.split(batch):
+            phases = part @ frequencies
+            phases.cos().sum(0), phases.sin().sum(0)
+
+    return cpu_seconds(run)
+
+
+def embedding_lines() -> list[str]:
+    rng = np.random.default_rng(0)
+    values = rng.random((ROWS, NUMBERS))
+    ours = our_time({f"x{i}": values[:, i] for i in range(NUMBERS)}, parse_schema({"columns": numbers_schema(NUMBERS)}))
+    plain = torch_time(values.astype(np.float32), ROWS)
+    tuned = torch_time(values.astype(np.float32), 1000)
+    what = f"{ROWS:,} x {NUMBERS} numbers, k = {FREQUENCIES:,}"
+    return [
+        f"| Embedding, {what} | {ours:.2f} s | float32 torch, whole matrix: {plain:.2f} s | {ours / plain:.2f} (at most 1.0) |",
+        f"| the same | {ours:.2f} s | float32 torch, batches of 1,000: {tuned:.2f} s | {ours / tuned:.2f} |",
+        mixed_line(rng),
+    ]
+
+
+def mixed_line(rng: np.random.Generator) -> str:
+    """Levels looked up against the same rows one-hot encoded, both through dpearl."""
+    numbers = {f"x{i}": rng.random(ROWS) for i in range(MIXED_NUMBERS)}
+    levels = {f"c{i}": rng.integers(0, size, ROWS) for i, size in enumerate(MIXED_LEVELS)}
+    categories = {f"c{i}": {"kind": "category", "levels": list(range(size))} for i, size in enumerate(MIXED_LEVELS)}
+    mixed = our_time(numbers | levels, parse_schema({"columns": numbers_schema(MIXED_NUMBERS) | categories}))
+    hot = {
+        f"c{i}_{level}": (levels[f"c{i}"] == level).astype(np.int8)
+        for i, size in enumerate(MIXED_LEVELS)
+        for level in range(size)
+    }
+    bits = {name: {"kind": "number", "lower": 0, "upper": 1, "step": 1} for name in hot}
+    one_hot = our_time(numbers | hot, parse_schema({"columns": numbers_schema(MIXED_NUMBERS) | bits}))
+    what = f"{ROWS:,} x ({MIXED_NUMBERS} numbers + {len(MIXED_LEVELS)} categories, {sum(MIXED_LEVELS)} levels)"
+    return f"| Embedding, {what} | {mixed:.2f} s | one-hot encoded: {one_hot:.2f} s | {one_hot / mixed:.1f} times faster (at least 3) |"
+
+
+CHILD = """
+import resource, sys, time
+from bench.owner import design_for
+from dpearl.embed import embed
+from dpearl.read import open_sources
+from dpearl.schema import load_schema
+design = design_for(load_schema(sys.argv[2]), 256)
+start, cpu = time.perf_counter(), time.process_time()
+embed(open_sources(sys.argv[1]), design, 2)
+peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+print(time.process_time() - cpu, peak)
+"""
+
+SCHEMA = """
+label = "label"
+[columns.label]
+kind = "boolean"
+[columns.small]
+kind = "number"
+lower = 0
+upper = 99
+step = 1
+[columns.real]
+kind = "number"
+lower = -4
+upper = 4
+[columns.level]
+kind = "category"
+levels = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]
+"""
+
+
+def write_rows(path: Path, rows: int) -> None:
+    """Generated rows in Parquet, written in pieces."""
+    rng, writer = np.random.default_rng(1), None
+    for start in range(0, rows, 250_000):
+        size = min(250_000, rows - start)
+        part = {
+            "label": rng.random(size) < 0.3,
+            "small": rng.integers(0, 100, size, dtype=np.int8),
+            "real": rng.standard_normal(size, dtype=np.float32),
+            "level": rng.integers(0, 10, size, dtype=np.int8),
+        }
+        table = pa.table(part)
+        writer = writer or parquet.ParquetWriter(path, table.schema)
+        writer.write_table(table)
+    assert writer is not None
+    writer.close()
+
+
+def scaling_lines() -> list[str]:
+    """The same design over 1M and 20M rows, each in a process of its own."""
+    measured = {}
+    with tempfile.TemporaryDirectory() as folder:
+        schema = Path(folder) / "schema.toml"
+        schema.write_text(SCHEMA)
+        for rows in (1_000_000, 20_000_000):
+            path = Path(folder) / f"{rows}.parquet"
+            write_rows(path, rows)
+            command = [sys.executable, "-c", CHILD, str(path), str(schema)]
+            runs = [subprocess.run(command, capture_output=True, text=True, check=True).stdout.split() for _ in range(2)]
+            measured[rows] = min((float(cpu), float(peak)) for cpu, peak in runs)
+            path.unlink()
+    (few, peak_few), (many, peak_many) = measured.values()
+    growth, memory = many / few / 20, peak_many / peak_few
+    return [
+        f"| 20M generated rows in Parquet, k = 256 | {many:.1f} s | 1M rows: {few:.2f} s | {growth:.2f} x 20 (at most 1.05) |",
+        f"| its peak memory | {peak_many:.0f} MB | 1M rows: {peak_few:.0f} MB | {memory:.2f} (at most 1.10; under 1 GB) |",
+    ]
+
+
+def noise_line() -> str:
+    draws = 20_000
+    spent = cpu_seconds(lambda: [rounded_gaussian(4_000_000) for _ in range(draws)])
+    return f"| Noise, exact rounded Gaussian | {draws / spent:,.0f} draws/s | | {1e6 * spent / draws:.0f} µs each |"
+
+
+def release_line() -> str:
+    """The command line on Adult, wall time, interpreter start to file."""
+    with tempfile.TemporaryDirectory() as folder:
+        times = []
+        for run in range(3):
+            start = time.perf_counter()
+            arguments = [str(datasets.ADULT_TRAIN), "--schema", str(datasets.ADULT_SCHEMA), "--epsilon", "1"]
+            command = [str(Path(sys.executable).parent / "dpearl"), "release", *arguments, "-o", f"{folder}/{run}.dpearl"]
+            subprocess.run(command, capture_output=True, check=True)
+            times.append(time.perf_counter() - start)
+    return f"| `dpearl release`, Adult, 32,561 rows, start to file | {min(times):.1f} s wall | | |"
+
+
+def main() -> None:
+    lines = [*embedding_lines(), *scaling_lines(), noise_line(), release_line()]
+    machine = f"{platform.machine()}, {THREADS} cores, no GPU; Python {platform.python_version()}, NumPy {np.__version__}"
+    text = "\n".join(
+        [
+            "# What the owner's side costs",
+            "",
+            f"`make bench`, CPU seconds, best of several runs. Machine class: {machine}, torch {torch.__version__}.",
+            "",
+            "| what | ours | peer in the same run | ratio |",
+            "|---|---|---|---|",
+            *lines,
+            "",
+        ]
+    )
+    OUT.write_text(text)
+    print(text)
+
+
+if __name__ == "__main__":
+    main()
