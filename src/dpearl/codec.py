@@ -115,7 +115,7 @@ class NumberCodec(_Line):
 
     def encode(self, cells: pa.Array) -> Codes:
         values = _floats(cells)
-        codes = self._nearest(np.clip(np.nan_to_num(values, nan=self.column.lower), *self._bounds))
+        codes = self._nearest(np.fmin(np.fmax(values, self.column.lower), self.column.upper))
         for rank, spike in enumerate(self.column.spikes, start=1):
             codes[values == spike] = self.points + rank
         codes[np.isnan(values)] = self.points
@@ -167,10 +167,13 @@ class NumberCodec(_Line):
         grid = lower * np.exp(np.arange(TOP + 1) / TOP * np.log(upper / lower))
         return np.asarray(np.clip(grid, lower, upper))
 
+    @cached_property
+    def _log_edges(self) -> NDArray[np.float64]:
+        return np.sqrt(self._log_grid[:-1]) * np.sqrt(self._log_grid[1:])
+
     def _on_log_grid(self, values: NDArray[np.float64]) -> Codes:
         """Nearest point in log space, by bisection: the same for every batch and machine vector width."""
-        grid = self._log_grid
-        return np.searchsorted(np.sqrt(grid[:-1]) * np.sqrt(grid[1:]), values).astype(np.int64)
+        return np.searchsorted(self._log_edges, values).astype(np.int64)
 
 
 @dataclass(frozen=True)

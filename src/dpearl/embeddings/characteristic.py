@@ -88,7 +88,8 @@ class _Part:
         """Σ (cos, sin) over a tile of rows of one class."""
         shape = len(coordinates), self.slopes.shape[1]
         size = shape[0] * shape[1]
-        turns, phases, angles = (buffer[:size].reshape(shape) for buffer in (scratch.turns, scratch.phases, scratch.angles))
+        turns = scratch.turns[:size].reshape(shape)
+        phases, angles = scratch.phases[:size].reshape(shape), scratch.angles[:size].reshape(shape)
         np.matmul(coordinates, self.slopes, out=turns)
         turns += _ROUND
         places = turns.view(np.int64)
