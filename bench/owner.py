@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as parquet
-import torch
 from numpy.typing import NDArray
 
 from dpearl import datasets
@@ -62,6 +61,8 @@ def our_time(columns: dict[str, NDArray[Any]], schema: Schema) -> float:
 
 def torch_time(rows: NDArray[np.float32], batch: int) -> float:
     """matmul + cos + sin + sum in float32, from a ready tensor."""
+    import torch  # not at the top: the child that measures memory must not load it
+
     torch.set_num_threads(THREADS)
     points = torch.from_numpy(rows)
     frequencies = torch.randn(rows.shape[1], FREQUENCIES) / 3
@@ -203,7 +204,7 @@ def main() -> None:
         [
             "# What the owner's side costs",
             "",
-            f"`make bench`, CPU seconds, best of several runs. Machine class: {machine}, torch {torch.__version__}.",
+            f"`make bench`, CPU seconds, best of several runs. Machine class: {machine}.",
             "",
             "| what | ours | peer in the same run | ratio |",
             "|---|---|---|---|",

@@ -28,13 +28,16 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dpearl.errors import DataError
-from dpearl.schema import Boolean, Category, Column, Datetime, Image, Number, Schema, microseconds
+from dpearl.schema import Boolean, Category, Column, Datetime, Image, Number, Schema, level_text, microseconds
 
 Codes = NDArray[Any]
 """int64 (rows,) for a table column; uint8 (rows, pixels + 1) for images, the last byte 1 if unreadable."""
 
 MISSING_WORDS = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None")
 """Texts that mean a missing cell wherever they are not themselves a declared level."""
+
+_EXACT_DECIMALS = 22
+"""10^22 is the last power of ten that a float64 holds exactly."""
 
 TOP = 2**16 - 1
 """Largest coordinate: 16 bits, so that phases stay exact in a float64 (DESIGN: integers, not floats)."""
@@ -110,8 +113,7 @@ class NumberCodec(_Line):
         return pa.int64() if self.column.integral else pa.float64()
 
     def accepts(self, storage: pa.DataType) -> bool:
-        is_number = pa.types.is_integer(storage) or pa.types.is_floating(storage) or pa.types.is_decimal(storage)
-        return is_number or _is_text(storage)
+        return _is_number(storage) or pa.types.is_decimal(storage) or _is_text(storage)
 
     def encode(self, cells: pa.Array) -> Codes:
         values = _floats(cells)
@@ -149,17 +151,20 @@ class NumberCodec(_Line):
 
     def _values(self, codes: Codes) -> NDArray[np.float64]:
         if self.column.step is not None:
-            return np.round(self.column.lower + codes * self.column.step, self._decimals)
+            values = np.asarray(self.column.lower + codes * self.column.step)
+            return values if self._decimals is None else np.round(values, self._decimals)
         if self.column.log:
             return self._log_grid[codes]
         lower, upper = self._bounds
         return np.asarray(lower + codes / TOP * (upper - lower))
 
     @cached_property
-    def _decimals(self) -> int:
-        """Digits behind the point on the grid, so that 3 * 0.1 comes back as 0.3."""
-        exponents = [Decimal(repr(value)).as_tuple().exponent for value in (self.column.lower, self.column.step)]
-        return min(-min(int(exponent) for exponent in exponents), 15)
+    def _decimals(self) -> int | None:
+        """Digits behind the point on the grid, so that 3 * 0.1 comes back as 0.3; None where a float64 has too few."""
+        exponents = [Decimal(repr(value)).normalize().as_tuple().exponent for value in (self.column.lower, self.column.step)]
+        digits = max(-min(int(exponent) for exponent in exponents), 0)
+        fits = digits <= _EXACT_DECIMALS and max(map(abs, self._bounds)) < 2**53 / 10**digits
+        return digits if fits else None
 
     @cached_property
     def _log_grid(self) -> NDArray[np.float64]:
@@ -213,18 +218,21 @@ class CategoryCodec:
 
     @property
     def natural(self) -> pa.DataType:
-        whole = all(isinstance(level, int) and not isinstance(level, bool) for level in self.column.levels)
-        return pa.int64() if whole and self.column.other is None else pa.string()
+        kinds = {type(level) for level in self.column.levels}
+        if self.column.other is not None or kinds not in ({int}, {bool}):
+            return pa.string()
+        if kinds == {bool}:
+            return pa.bool_()
+        return pa.int64() if all(abs(level) < 2**63 for level in self.column.levels if isinstance(level, int)) else pa.string()
 
     def accepts(self, storage: pa.DataType) -> bool:
-        is_scalar = pa.types.is_integer(storage) or pa.types.is_floating(storage) or pa.types.is_boolean(storage)
-        return is_scalar or pa.types.is_date32(storage) or _is_text(storage)
+        return _is_number(storage) or pa.types.is_boolean(storage) or pa.types.is_date32(storage) or _is_text(storage)
 
     def encode(self, cells: pa.Array) -> Codes:
         if pa.types.is_signed_integer(cells.type):
             found, absent = pc.index_in(cells.cast(pa.int64()), value_set=self._whole, skip_nulls=True), pc.is_null(cells)
         else:
-            texts = pc.ascii_trim_whitespace(_texts(cells))
+            texts = cell_texts(cells)
             found = pc.index_in(texts, value_set=self._keys)
             absent = pc.or_kleene(pc.is_null(texts), pc.is_in(texts, value_set=pa.array(MISSING_WORDS)))
         fallback = np.where(_numpy(absent, True), self.levels - 1, self.levels - 2)
@@ -243,13 +251,14 @@ class CategoryCodec:
 
     @cached_property
     def _keys(self) -> pa.Array:
-        return pa.array([text.strip() for text in self.column.texts], pa.string())
+        return pc.ascii_trim_whitespace(pa.array(self.column.texts, pa.string()))
 
     @cached_property
     def _whole(self) -> pa.Array:
         """Levels that spell a whole number as an integer cell would, so that such cells need no text."""
         keys = self._keys.to_pylist()
-        return pa.array([int(key) if re.fullmatch(r"0|-?[1-9][0-9]{0,17}", key) else None for key in keys], pa.int64())
+        whole = [int(key) if re.fullmatch(r"0|-?[1-9][0-9]{0,18}", key) else None for key in keys]
+        return pa.array([value if value is not None and abs(value) < 2**63 else None for value in whole], pa.int64())
 
 
 @dataclass(frozen=True)
@@ -264,10 +273,10 @@ class BooleanCodec:
     natural = pa.bool_()
 
     def accepts(self, storage: pa.DataType) -> bool:
-        return pa.types.is_boolean(storage) or pa.types.is_integer(storage) or _is_text(storage)
+        return pa.types.is_boolean(storage) or _is_number(storage) or _is_text(storage)
 
     def encode(self, cells: pa.Array) -> Codes:
-        texts = pc.ascii_lower(pc.ascii_trim_whitespace(_texts(cells)))
+        texts = pc.ascii_lower(cell_texts(cells))
         true = _numpy(pc.is_in(texts, value_set=pa.array(_TRUE)), False)
         false = _numpy(pc.is_in(texts, value_set=pa.array(_FALSE)), False)
         return np.where(true, 1, np.where(false, 0, 2)).astype(np.int64)
@@ -305,8 +314,8 @@ class ImageCodec:
     def encode(self, cells: pa.Array) -> Codes:
         missing = _numpy(pc.is_null(cells), True)
         pixels = np.zeros((len(cells), self.column.pixels + 1), np.uint8)
-        stored = np.frombuffer(cells.buffers()[1], np.uint8).reshape(-1, self.column.pixels) if len(cells) else pixels[:, 1:]
-        pixels[:, :-1] = stored[cells.offset : cells.offset + len(cells)]
+        if len(cells):
+            pixels[:, :-1] = _stored_bytes(cells, self.column.pixels)
         pixels[missing] = 0
         pixels[:, -1] = missing
         return pixels
@@ -406,8 +415,12 @@ class Codec:
 
 def check_storage(where: str, name: str, column: Column, storage: pa.DataType) -> None:
     """Refuse a column whose storage cannot hold the declared kind, before any row is read."""
+    if pa.types.is_dictionary(storage):
+        storage = storage.value_type
     if isinstance(column, Image) and isinstance(storage, pa.FixedShapeTensorType):
         found, declared = (*storage.shape, 1)[:3], (column.height, column.width, column.channels)
+        if storage.value_type != pa.uint8():
+            raise DataError(f"{where}: {name!r} holds {storage.value_type} pixels; images must be 8-bit (uint8, 0 to 255)")
         if found != declared:
             sizes = [" x ".join(map(str, shape)) for shape in (found, declared)]
             raise DataError(f"{where}: {name!r} holds images of {sizes[0]}, the schema declares {sizes[1]}; change one of them")
@@ -416,24 +429,45 @@ def check_storage(where: str, name: str, column: Column, storage: pa.DataType) -
         raise DataError(f"{where}: column {name!r} is stored as {storage}, which is no {column.kind}; {hint}")
 
 
-def storage_name(storage: pa.DataType) -> str | None:
-    """How a release names a storage type; None where values come back in the natural type."""
-    if pa.types.is_dictionary(storage):
-        return "dictionary"
-    if pa.types.is_null(storage) or pa.types.is_decimal(storage) or isinstance(storage, pa.FixedShapeTensorType):
+def storage_name(column: Column, storage: pa.DataType) -> str | None:
+    """How a release names a storage type; None where values come back in the natural type.
+
+    That is also where the type cannot hold all that the schema declares: 300 in an int8, a named
+    `other` among whole numbers.
+    """
+    if pa.types.is_null(storage) or pa.types.is_decimal(storage) or isinstance(column, Image):
         return None
-    return str(storage)
+    name = f"dictionary[{storage.value_type}]" if pa.types.is_dictionary(storage) else str(storage)
+    codec = column_codec(column)
+    first = column.points - 1 if isinstance(column, (Number, Datetime)) else 0
+    ends = np.array([0, *range(first, first + codec.levels)])
+    try:
+        to_storage(codec.decode(ends), name)
+    except pa.ArrowException:
+        return None
+    return name
 
 
 def to_storage(cells: pa.Array, name: str) -> pa.Array:
-    """Cells in a storage type named by `storage_name`."""
-    if name == "dictionary":
-        return cells.cast(pa.string()).dictionary_encode()
+    """Cells in a storage type named by `storage_name`, at its resolution; Arrow's error where one does not fit."""
+    if name.startswith("dictionary["):
+        return to_storage(cells, name.removeprefix("dictionary[").removesuffix("]")).dictionary_encode()
     if name.startswith("timestamp["):
         unit, _, zone = name.removeprefix("timestamp[").removesuffix("]").partition(", tz=")
-        return cells.cast(pa.timestamp("us", "UTC" if zone else None)).cast(pa.timestamp(unit, zone or None), safe=False)
-    simple = {"date32[day]": pa.date32(), "date64[ms]": pa.date64(), "string_view": pa.string_view()}
-    return cells.cast(simple.get(name) or pa.type_for_alias(name), safe=False)
+        moments = _floored(cells, {"s": "second", "ms": "millisecond"}.get(unit, "microsecond"))
+        return moments.cast(pa.timestamp("us", "UTC" if zone else None)).cast(pa.timestamp(unit, zone or None))
+    if name in ("date32[day]", "date64[ms]"):
+        return _floored(cells, "day").cast(pa.date32() if name == "date32[day]" else pa.date64())
+    storage = pa.string_view() if name == "string_view" else pa.type_for_alias(name)
+    return (pc.round(cells) if pa.types.is_floating(cells.type) and pa.types.is_integer(storage) else cells).cast(storage)
+
+
+def _floored(cells: pa.Array, unit: str) -> pa.Array:
+    return pc.floor_temporal(cells, unit=unit) if pa.types.is_timestamp(cells.type) else cells
+
+
+def _is_number(storage: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(storage) or pa.types.is_floating(storage))
 
 
 def _is_text(storage: pa.DataType) -> bool:
@@ -443,7 +477,8 @@ def _is_text(storage: pa.DataType) -> bool:
 
 
 def _flat(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    cells = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    return cells.cast(cells.type.value_type) if pa.types.is_dictionary(cells.type) else cells
 
 
 def _numpy(cells: pa.Array, null: Any) -> NDArray[Any]:
@@ -451,24 +486,22 @@ def _numpy(cells: pa.Array, null: Any) -> NDArray[Any]:
     return values
 
 
-def _texts(cells: pa.Array) -> pa.Array:
-    """Cells as text: whole floats without a fraction, so that 1.0 reads as 1."""
-    if pa.types.is_dictionary(cells.type):
-        cells = cells.cast(cells.type.value_type)
+def cell_texts(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """Cells as trimmed text, floats as levels spell them: 1.0 as 1, and a narrow 0.1 as 0.1."""
+    cells = _flat(column)
     if pa.types.is_floating(cells.type):
-        values = cells.cast(pa.float64())
-        whole = pc.and_(pc.equal(pc.floor(values), values), pc.less(pc.abs(values), 2.0**48))
-        integers = pc.if_else(whole, values, 0.0).cast(pa.int64()).cast(pa.string())
-        return pc.if_else(whole, integers, values.cast(pa.string()))
-    return cells.cast(pa.string())
+        distinct = (cells.cast(pa.float32()) if pa.types.is_float16(cells.type) else cells).dictionary_encode()
+        values = distinct.dictionary.cast(pa.string()).cast(pa.float64())
+        return pa.array([level_text(value) for value in values.to_pylist()], pa.string()).take(distinct.indices)
+    return pc.ascii_trim_whitespace(cells.cast(pa.string()))
 
 
 def _floats(cells: pa.Array) -> NDArray[np.float64]:
     """Cells as float64, NaN for whatever is no number."""
     if pa.types.is_float16(cells.type):
         cells = cells.cast(pa.float32())
-    if not (pa.types.is_integer(cells.type) or pa.types.is_floating(cells.type) or pa.types.is_decimal(cells.type)):
-        texts = pc.ascii_trim_whitespace(_texts(cells))
+    if not (_is_number(cells.type) or pa.types.is_decimal(cells.type)):
+        texts = cell_texts(cells)
         cells = pc.if_else(pc.match_substring_regex(texts, _FLOAT), texts, None)
     return np.array(_numpy(cells.cast(pa.float64(), safe=False), np.nan))
 
@@ -476,13 +509,31 @@ def _floats(cells: pa.Array) -> NDArray[np.float64]:
 def _moments(cells: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Microseconds since 1970 and which cells hold none."""
     if pa.types.is_timestamp(cells.type) or pa.types.is_date(cells.type):
-        moments = cells.cast(pa.timestamp("us", getattr(cells.type, "tz", None)), safe=False).cast(pa.int64())
-    else:
-        distinct = pc.ascii_trim_whitespace(_texts(cells)).dictionary_encode()
-        texts = distinct.dictionary.cast(pa.binary()).to_pylist()
-        parsed = pa.array([_parse_moment(text.decode(errors="replace")) for text in texts], pa.int64())
-        moments = parsed.take(distinct.indices)
+        return _microseconds(cells), _numpy(pc.is_null(cells), True)
+    distinct = cell_texts(cells).dictionary_encode()
+    texts = distinct.dictionary.cast(pa.binary()).to_pylist()
+    parsed = pa.array([_parse_moment(text.decode(errors="replace")) for text in texts], pa.int64())
+    moments = parsed.take(distinct.indices)
     return np.array(_numpy(moments, 0)), _numpy(pc.is_null(moments), True)
+
+
+def _microseconds(cells: pa.Array) -> NDArray[np.int64]:
+    """Microseconds since 1970; moments beyond their reach stop at its end instead of wrapping round."""
+    day = pa.types.is_date32(cells.type)
+    ticks = _numpy(cells.cast(pa.int32()).cast(pa.int64()) if day else cells.cast(pa.int64()), 0)
+    unit = "day" if day else getattr(cells.type, "unit", "ms")
+    if unit == "ns":
+        return np.asarray(ticks // 1000)
+    size = {"day": 86400 * 10**6, "s": 10**6, "ms": 10**3, "us": 1}[unit]
+    most = (2**63 - 1) // size
+    return np.asarray(np.clip(ticks, -most, most) * size)
+
+
+def _stored_bytes(cells: pa.Array, pixels: int) -> NDArray[np.uint8]:
+    """The bytes under pictures that are stored as fixed-size binary or as a tensor."""
+    values = cells.storage.values if isinstance(cells, pa.ExtensionArray) else cells
+    start = cells.offset * pixels + (values.offset if values is not cells else 0)
+    return np.frombuffer(values.buffers()[1], np.uint8, len(cells) * pixels, start).reshape(-1, pixels)
 
 
 def _parse_moment(text: str) -> int | None:

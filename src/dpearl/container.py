@@ -6,6 +6,7 @@ have been checked. It is written whole or not at all, and never over another fil
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -57,12 +58,23 @@ def place_file(path: str | Path, content: bytes, mode: int = 0o644) -> None:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        os.link(draft, path)
+        _link(draft, path)
         sync_folder(path.parent)
     except OSError as error:
         raise FileError(f"{path}: cannot be written ({error.strerror})") from None
     finally:
         draft.unlink(missing_ok=True)
+
+
+def _link(draft: Path, path: Path) -> None:
+    """Give the draft its name; where the file system has no hard links, rename it."""
+    try:
+        os.link(draft, path)
+    except OSError as error:
+        if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK):
+            raise
+        claim(path)
+        draft.rename(path)
 
 
 def sync_folder(folder: Path) -> None:

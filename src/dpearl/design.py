@@ -21,14 +21,16 @@ from numpy.typing import NDArray
 from dpearl.canonical import canonical
 from dpearl.codec import Codec
 from dpearl.embeddings import Block
-from dpearl.embeddings.characteristic import Characteristic, draw_characteristic
+from dpearl.embeddings.characteristic import draw_characteristic, load_characteristic
 from dpearl.embeddings.count import Count
-from dpearl.embeddings.spread import Moments, PairwiseDistance, moments, pairwise_distance, uniform_spread
-from dpearl.errors import UsageError
+from dpearl.embeddings.spread import moments, pairwise_distance, uniform_spread
+from dpearl.errors import BudgetError, UsageError
 from dpearl.privacy import Relation, Unit
-from dpearl.schema import Schema, parse_schema
+from dpearl.schema import Schema
 
 MAX_FREQUENCIES = 2**17
+MAX_SIGMA = 2**55
+"""Beyond this a draw might leave the range of int64, at odds far below any δ."""
 
 
 class Scale(StrEnum):
@@ -104,9 +106,13 @@ class Design:
         return math.sqrt(self.sensitivity2(unit, self._lengths))
 
     def sigmas(self, mu: float, unit: Unit) -> dict[str, int]:
-        """Integer noise for each block, rounded up, so that the whole vector is at most μ-GDP."""
+        """Integer noise for each block, so that the whole vector is at most μ-GDP: rounded up, and one more
+        for what floats may have lost on the way."""
         multiplier = self.sensitivity(unit) / mu
-        return {family: math.ceil(multiplier * float(length)) for family, length in self._lengths.items()}
+        sigmas = {family: math.ceil(multiplier * float(length)) + 1 for family, length in self._lengths.items()}
+        if max(sigmas.values()) > MAX_SIGMA:
+            raise BudgetError("this budget needs more noise than 64-bit integers hold; raise epsilon or protect fewer rows")
+        return sigmas
 
     def mu(self, sigmas: Mapping[str, int], unit: Unit) -> float:
         """The μ of a release with this noise, recomputed from integers and rounded up."""
@@ -155,25 +161,21 @@ def public_scale(schema: Schema) -> float:
     return uniform_spread(Codec(schema))
 
 
-_Builder = Callable[[dict[str, Any], dict[str, NDArray[Any]]], Block]
-_FAMILIES: dict[str, _Builder] = {
-    "count": lambda own, _: Count(**own),
-    "moments": lambda own, _: Moments(**_tuples(own)),
-    "pairwise-distance": lambda own, _: PairwiseDistance(**_tuples(own)),
-    "characteristic": lambda own, arrays: Characteristic(**{**_tuples(own), **arrays}),
+_FAMILIES: dict[str, Callable[..., Block]] = {
+    "count": lambda codec, weight: Count(codec.classes, weight),
+    "moments": moments,
+    "pairwise-distance": pairwise_distance,
+    "characteristic": load_characteristic,
 }
 
 
 def load_design(plan: dict[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Design:
-    """A design from its file form."""
+    """A design from its file form. What a row can reach is worked out from the schema, never believed."""
+    schema = Schema.from_dict(plan["schema"])
     blocks = []
     for described in plan["blocks"]:
         own = dict(described)
         family = own.pop("family")
         mine = {name.partition(".")[2]: array for name, array in arrays.items() if name.partition(".")[0] == family}
-        blocks.append(_FAMILIES[family](own, mine))
-    return Design(parse_schema(plan["schema"]), tuple(blocks))
-
-
-def _tuples(own: dict[str, Any]) -> dict[str, Any]:
-    return {key: tuple(value) if isinstance(value, list) else value for key, value in own.items()}
+        blocks.append(_FAMILIES[family](Codec(schema), **own, **mine))
+    return Design(schema, tuple(blocks))

@@ -63,4 +63,4 @@ def _kind(storage: pa.DataType) -> str:
 
 def _key(name: str) -> str:
     """A TOML key: bare where it may be, else quoted."""
-    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name, ensure_ascii=False)
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name, ensure_ascii=False).replace("\x7f", r"\u007f")

@@ -20,12 +20,14 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from dpearl import container
+from dpearl.codec import MISSING_WORDS, cell_texts
 from dpearl.design import Design, load_design
 from dpearl.embeddings.spread import CHUNK
 from dpearl.errors import FileError, UsageError
 from dpearl.read import Source, batches, storage_names
 
 PARTIAL = "dpearl-partial"
+_NOBODY = {None, *(word.encode() for word in MISSING_WORDS)}
 Progress = Callable[[int], None]
 
 
@@ -83,14 +85,20 @@ def _bounded(tables: Iterable[pa.Table], design: Design) -> Iterator[pa.Table]:
     if person is None:
         yield from tables
         return
-    seen: dict[Any, int] = {}
+    seen: dict[bytes | None, int] = {}
     for table in tables:
         keep = np.zeros(len(table), bool)
-        for place, who in enumerate(table.column(person).to_pylist()):
-            if who is not None and who != "" and who == who and seen.get(who, 0) < most:
+        for place, who in enumerate(_people(table.column(person))):
+            if who not in _NOBODY and seen.get(who, 0) < most:
                 seen[who] = seen.get(who, 0) + 1
                 keep[place] = True
         yield table.filter(pa.array(keep))
+
+
+def _people(ids: pa.ChunkedArray) -> list[bytes | None]:
+    """Who each row belongs to, as text: 7, 7.0 and "7" are one person, and no text stops a release."""
+    people: list[bytes | None] = cell_texts(ids).cast(pa.binary()).to_pylist()
+    return people
 
 
 def _fingerprint(design: Design, sums: Mapping[str, NDArray[np.int64]]) -> str:

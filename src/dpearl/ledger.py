@@ -19,7 +19,7 @@ from typing import IO, Any
 
 from dpearl.canonical import canonical
 from dpearl.container import sync_folder
-from dpearl.errors import BudgetError, FileError
+from dpearl.errors import BudgetError, FileError, UsageError
 from dpearl.privacy import Budget, Relation, Unit, compose, epsilon_of
 
 _ROOT = "0" * 64
@@ -59,7 +59,8 @@ class Ledger:
 def read_ledger(path: str | Path) -> Ledger:
     """Read a ledger and check its chain."""
     try:
-        with open(path, encoding="utf-8") as file:
+        with open(path, encoding="utf-8", newline="") as file:
+            fcntl.flock(file, fcntl.LOCK_SH)
             return _parse(file.read(), Path(path))
     except FileNotFoundError:
         raise FileError(f"{path}: no such ledger; `dpearl ledger {path} --epsilon TOTAL` opens one") from None
@@ -81,14 +82,11 @@ def charge(path: str | Path, budget: Budget, mu: float, unit: Unit, plan: str, o
     """Charge μ and sync it to disk, or refuse. A ledger that does not exist opens with exactly this budget."""
     with _locked(Path(path)) as file:
         text = file.read()
-        if not text:
-            _append(file, _ROOT, _budget_entry(budget))
-            file.seek(0)
-            text = file.read()
-        ledger = _parse(text, Path(path))
+        ledger = _parse(text, Path(path)) if text else Ledger(budget, (), _ROOT)
         made = Charge(mu, budget.delta, unit, plan, output, _now())
         _refuse(ledger, made, Path(path))
-        _append(file, ledger.head, _entry(made))
+        head = ledger.head if text else _append(file, _ROOT, _budget_entry(budget))
+        _append(file, head, _entry(made))
         return made
 
 
@@ -128,14 +126,14 @@ def _entry(made: Charge) -> dict[str, Any]:
 
 
 def _parse(text: str, path: Path) -> Ledger:
-    if not text.endswith("\n"):
+    if text and not text.endswith("\n"):
         raise FileError(f"{path}: its last line is incomplete: a charge was cut off before any release; delete that line")
     head, budget, charges = _ROOT, None, []
-    for number, line in enumerate(text.splitlines(), start=1):
+    for number, line in enumerate(text.split("\n")[:-1], start=1):
         try:
             link = json.loads(line)
             entry, previous, digest = link["entry"], link["previous"], link["hash"]
-            if previous != head or digest != _hash(previous, entry):
+            if previous != head or digest != _hash(previous, entry) or line != canonical(link).decode():
                 raise ValueError("chain")
             if entry["kind"] == "budget":
                 budget = Budget(entry["epsilon"], entry["delta"])
@@ -144,10 +142,10 @@ def _parse(text: str, path: Path) -> Ledger:
                 fields = (entry[name] for name in ("plan", "output", "time"))
                 charges.append(Charge(entry["mu"], entry["delta"], unit, *fields))
             head = digest
-        except (ValueError, KeyError, TypeError):
+        except (BudgetError, UsageError, ValueError, KeyError, TypeError, RecursionError):
             raise FileError(f"{path}: line {number} has been altered or is not a ledger line; restore the file") from None
     if budget is None:
-        raise FileError(f"{path}: is empty; `dpearl ledger {path} --epsilon TOTAL` opens a new one once it is removed")
+        raise FileError(f"{path}: is empty; `dpearl ledger {path} --epsilon TOTAL` opens it")
     return Ledger(budget, tuple(charges), head)
 
 
@@ -155,11 +153,13 @@ def _hash(previous: str, entry: dict[str, Any]) -> str:
     return hashlib.sha256(previous.encode() + canonical(entry)).hexdigest()
 
 
-def _append(file: IO[str], previous: str, entry: dict[str, Any]) -> None:
+def _append(file: IO[str], previous: str, entry: dict[str, Any]) -> str:
+    digest = _hash(previous, entry)
     file.seek(0, os.SEEK_END)
-    file.write(canonical({"entry": entry, "hash": _hash(previous, entry), "previous": previous}).decode() + "\n")
+    file.write(canonical({"entry": entry, "hash": digest, "previous": previous}).decode() + "\n")
     file.flush()
     os.fsync(file.fileno())
+    return digest
 
 
 @contextmanager
@@ -167,7 +167,7 @@ def _locked(path: Path) -> Iterator[IO[str]]:
     """The ledger, open for reading and appending, held by this process alone."""
     try:
         is_new = not path.exists()
-        with open(path, "a+", encoding="utf-8") as file:
+        with open(path, "a+", encoding="utf-8", newline="") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             file.seek(0)
             yield file

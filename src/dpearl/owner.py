@@ -30,13 +30,17 @@ from dpearl.schema import Schema
 
 @dataclass(frozen=True)
 class Offer:
-    """What will be released and what it will cost, known before any data."""
+    """What will be released and what it will cost, known before any data.
+
+    `sums` is the design of partial sums that exist already; else the recipe draws one.
+    """
 
     schema: Schema
     recipe: Recipe
     budget: Budget
     seed: int = 0
     shards: int = 1
+    sums: Design | None = None
 
     def __post_init__(self) -> None:
         if self.schema.person is not None and self.recipe.relation is Relation.REPLACE_ONE:
@@ -48,7 +52,8 @@ class Offer:
     def digest(self) -> str:
         """SHA-256 of all that is decided before data: it ties a ledger entry to its release."""
         plan = {"schema": self.schema.to_dict(), "recipe": asdict(self.recipe), "budget": asdict(self.budget)}
-        return hashlib.sha256(canonical({**plan, "seed": self.seed, "shards": self.shards})).hexdigest()
+        sums = self.sums.digest if self.sums else None
+        return hashlib.sha256(canonical({**plan, "seed": self.seed, "shards": self.shards, "sums": sums})).hexdigest()
 
     @property
     def unit(self) -> Unit:
@@ -64,6 +69,8 @@ class Offer:
     @cached_property
     def sketch(self) -> dict[str, Design]:
         """The designs with a scale from the schema: their noise is that of the release, whatever its scale."""
+        if self.sums:
+            return {"embedding": self.sums}
         designs = {"embedding": self.design(public_scale(self.schema))}
         if self.recipe.scale is not Scale.PUBLIC:
             designs = {"auxiliary": auxiliary_design(self.schema, self.recipe), **designs}
@@ -113,10 +120,8 @@ def release_sums(partial: Embedding, offer: Offer, ledger_path: str | Path | Non
 
 def offer_for_sums(partial: Embedding, recipe: Recipe, budget: Budget) -> Offer:
     """The offer that sums can still serve: their design is fixed and its scale is public."""
-    design = partial.design
-    frequencies = design.block("characteristic").shape[1]
-    fixed = replace(recipe, scale=Scale.PUBLIC, frequencies=frequencies)
-    return Offer(design.schema, fixed, budget, shards=max(len(partial.shards), 1))
+    fixed = replace(recipe, scale=Scale.PUBLIC)
+    return Offer(partial.design.schema, fixed, budget, shards=max(len(partial.shards), 1), sums=partial.design)
 
 
 def estimated_scale(measured: Measurement, rows: int | None) -> float:

@@ -14,6 +14,7 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 
 from flint import arb, ctx
 
@@ -37,13 +38,13 @@ class Unit:
     rows_per_person: int = 1
 
     def __post_init__(self) -> None:
-        if self.rows_per_person < 1:
+        if not self.rows_per_person >= 1:
             raise UsageError("rows per person must be at least 1")
 
     def __str__(self) -> str:
         rows = "one row" if self.rows_per_person == 1 else f"up to {self.rows_per_person} rows"
-        verb = "adding or removing" if self.relation is Relation.ADD_REMOVE else "replacing"
-        return f"{verb} one person's data ({rows})"
+        fate = "present or absent" if self.relation is Relation.ADD_REMOVE else "as they are or replaced by others"
+        return f"one person ({rows}), {fate}"
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ class Budget:
         if not 0 < self.delta < 1:
             raise BudgetError("delta must lie strictly between 0 and 1, such as --delta 1e-5")
 
-    @property
+    @cached_property
     def mu(self) -> float:
         """The largest μ that this budget covers, rounded down."""
         high = _first(lambda mu: not _covers(self.epsilon, self.delta, mu))

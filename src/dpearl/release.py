@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from dpearl import container
 from dpearl.design import Design, load_design
 from dpearl.embeddings.count import UNIT
-from dpearl.errors import FileError
+from dpearl.errors import DpearlError, FileError
 from dpearl.privacy import Budget, Relation, Unit, compose, epsilon_of
 
 RELEASE = "dpearl-release"
@@ -122,7 +122,7 @@ def load_release(path: str | Path) -> Release:
             dpearl=meta["dpearl"],
         )
         honest = "embedding" in stages and release.epsilon <= release.budget.epsilon
-    except (KeyError, TypeError, ValueError, AttributeError):
+    except (DpearlError, KeyError, TypeError, ValueError, AttributeError, ArithmeticError):
         raise FileError(f"{path}: is damaged: its parts do not fit together") from None
     if not honest:
         raise FileError(f"{path}: its noise does not support the epsilon it states; do not use it")
@@ -140,7 +140,10 @@ def _measurement(stage: dict[str, Any], arrays: Mapping[str, NDArray[Any]]) -> M
     for block in design.blocks:
         if sums[block.family].shape != block.shape or sums[block.family].dtype != np.int64:
             raise ValueError(block.family)
-    return Measurement(design, sums, {family: int(sigma) for family, sigma in stage["sigmas"].items()})
+    sigmas = {family: int(sigma) for family, sigma in stage["sigmas"].items()}
+    if min(sigmas.values()) < 1:
+        raise ValueError("sigma")
+    return Measurement(design, sums, sigmas)
 
 
 def this_version() -> str:

@@ -41,13 +41,12 @@ MAX_COORDINATES = 2**13
 
 _UNITS = {"us": 1, "ms": 10**3, "s": 10**6, "min": 60 * 10**6, "h": 3600 * 10**6, "d": 86400 * 10**6}
 _EPOCH = datetime(1970, 1, 1)
+_EXACT = 2**53
 
 
 def microseconds(moment: datetime) -> int:
     """Whole microseconds since 1970, UTC where the moment has a zone."""
-    if moment.tzinfo is not None:
-        moment = moment.astimezone(timezone.utc).replace(tzinfo=None)
-    span = moment - _EPOCH
+    span = moment - (_EPOCH if moment.tzinfo is None else _EPOCH.replace(tzinfo=timezone.utc))
     return (span.days * 86400 + span.seconds) * 10**6 + span.microseconds
 
 
@@ -58,7 +57,9 @@ def _moment(value: Any) -> Any:
         try:
             return datetime.fromisoformat(value)
         except ValueError:
-            raise ValueError("must be a date or time such as 2020-01-31 or 2020-01-31T12:00:00") from None
+            value = None
+    if not isinstance(value, datetime):
+        raise ValueError("must be a date or time such as 2020-01-31 or 2020-01-31T12:00:00")
     return value
 
 
@@ -66,7 +67,7 @@ def level_text(value: Any) -> str:
     """The text by which a level and a cell are compared: 0, 0.0 and "0" are one level."""
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, float) and value.is_integer() and abs(value) < MAX_GRID:
+    if isinstance(value, float) and value.is_integer():
         return str(int(value))
     return str(value)
 
@@ -78,12 +79,12 @@ def _finite(value: float) -> float:
 
 
 def _whole(value: float) -> bool:
-    return float(value).is_integer()
+    return float(value).is_integer() and abs(value) < _EXACT
 
 
 def _plain(value: float) -> float | int:
     """Whole numbers are written without a fraction, so that a schema reads as it was declared."""
-    return int(value) if _whole(value) and abs(value) < MAX_GRID else value
+    return int(value) if _whole(value) else value
 
 
 Finite = Annotated[float, AfterValidator(_finite), PlainSerializer(_plain)]
@@ -114,12 +115,14 @@ class Number(_Declared):
             raise ValueError("the range between lower and upper is too large for a float")
         if self.log and self.lower <= 0:
             raise ValueError("log = true needs lower > 0; declare zero as a spike: spikes = [0]")
+        if self.log and self.upper / self.lower > 1e300:
+            raise ValueError("log = true needs upper / lower of at most 1e300")
         if self.step is not None and self.step <= 0:
             raise ValueError("step must be positive; omit it for a continuous number")
         if self.points < 2 or self.points > MAX_GRID:
             raise ValueError("step must divide the range into at least 2 and at most 2^48 points")
-        if max(abs(self.lower), abs(self.upper)) > MAX_GRID * (self.step or math.inf):
-            raise ValueError("step is too fine for bounds of this size; use a larger step")
+        if max(abs(self.lower), abs(self.upper)) > MAX_GRID * (self.step or (self.upper - self.lower) / self.points):
+            raise ValueError("the grid is too fine for bounds of this size; use a larger step or a wider range")
         if len(set(self.spikes)) != len(self.spikes):
             raise ValueError("spikes holds the same value twice")
         return self
@@ -135,7 +138,7 @@ class Number(_Declared):
     @property
     def integral(self) -> bool:
         """Whether every value of the grid and every spike is a whole number."""
-        return self.step is not None and all(map(_whole, (self.lower, self.step, *self.spikes)))
+        return self.step is not None and all(map(_whole, (self.lower, math.floor(self.upper), self.step, *self.spikes)))
 
 
 class Category(_Declared):
@@ -156,6 +159,10 @@ class Category(_Declared):
             raise ValueError(f"levels holds {doubles[0]!r} twice")
         if "" in texts:
             raise ValueError("an empty level cannot be told from a missing cell; use missing = true")
+        if any(isinstance(level, float) and not math.isfinite(level) for level in self.levels):
+            raise ValueError("levels holds a number that is not finite; use missing = true for NaN")
+        if self.other is not None and not self.other.strip():
+            raise ValueError("other must not be empty; give it a name, or leave it out")
         if self.other is not None and self.other.strip() in texts:
             raise ValueError(f"other = {self.other!r} is also a level; give it a name of its own")
         return self
@@ -258,8 +265,18 @@ class Schema(_Declared):
         return sum(column.pixels if isinstance(column, Image) else 1 for column in self.columns.values())
 
     def to_dict(self) -> dict[str, Any]:
-        """The declaration as plain JSON values."""
-        return self.model_dump(mode="json", exclude_none=True)
+        """The declaration as plain JSON values. Columns are a list: their order is that of the frequencies,
+        and canonical JSON keeps the order of lists alone."""
+        declared = self.model_dump(mode="json", exclude_none=True)
+        return {**declared, "columns": [{"name": name, **column} for name, column in declared["columns"].items()]}
+
+    @classmethod
+    def from_dict(cls, declared: dict[str, Any]) -> Schema:
+        """The inverse of `to_dict`."""
+        columns = {column["name"]: {**column} for column in declared["columns"]}
+        for column in columns.values():
+            del column["name"]
+        return parse_schema({**declared, "columns": columns})
 
     def with_rows_per_person(self, rows: int) -> Schema:
         """The same declaration with another bound on a person's rows."""
@@ -293,7 +310,7 @@ def load_schema(path: str | Path) -> Schema:
         raise SchemaError(f"{path}: cannot be read ({error.strerror})") from None
     except UnicodeDecodeError:
         raise SchemaError(f"{path}: is not UTF-8 text; a schema is a TOML file") from None
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise SchemaError(f"{path}: is not valid TOML: {error}") from None
     return parse_schema(declared, text, str(path))
 
@@ -314,23 +331,26 @@ def _refuse_blanks(declared: dict[str, Any], text: str, where: str) -> None:
 def _explain(error: ValidationError, text: str, where: str) -> str:
     """Pydantic's first complaint in our words: column, key, line, and what to do."""
     first = error.errors()[0]
-    path = [str(part) for part in first["loc"] if part not in KINDS]
-    name, key = (path[1], path[2] if len(path) > 2 else "") if path[:1] == ["columns"] and len(path) > 1 else ("", "")
-    at = ".".join(path[1:] if name else path)
+    place = [str(part) for part in first["loc"]]
+    name, keys = (place[1], place[3:4]) if place[:1] == ["columns"] and len(place) > 1 else ("", place[:1])
+    at = ".".join([name, *keys] if name else keys)
     reason = {
         "extra_forbidden": "is not a known key; remove it",
         "union_tag_not_found": f"needs a kind: one of {', '.join(KINDS)}",
         "union_tag_invalid": f"has an unknown kind; use one of {', '.join(KINDS)}",
         "missing": "is missing; add it",
     }.get(first["type"], first["msg"].removeprefix("Value error, "))
-    line = _line(text, name, key) if name else _line(text, "", path[0] if path else "")
-    return f"{where}: {at}{line}: {reason}" if at else f"{where}: {reason}"
+    if keys == ["levels"] and len(place) > 4:
+        reason = "must hold text, numbers or booleans, nothing else"
+    if not at:
+        at, _, reason = reason.partition(": ")
+    return f"{where}: {at}{_line(text, name, ''.join(keys) if name else at)}: {reason}"
 
 
 def _line(text: str, column: str, key: str) -> str:
     """' (line 12)' of a key in its table, of the table where the key is absent, or nothing."""
     table, found = None, None
-    for number, line in enumerate(text.splitlines(), start=1):
+    for number, line in enumerate(text.split("\n"), start=1):
         if line.lstrip().startswith("["):
             table = _header(line)
             if column and table == ["columns", column]:

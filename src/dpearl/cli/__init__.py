@@ -29,7 +29,6 @@ from dpearl.statement import facts, privacy_statement
 app = typer.Typer(
     name="dpearl",
     help="Differentially private data synthesis by private embeddings.",
-    no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -51,10 +50,14 @@ Output = Annotated[Path, typer.Option("-o", "--output", help="File to write; nev
 
 
 @app.callback(invoke_without_command=True)
-def root(show_version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
+def root(
+    context: typer.Context, show_version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False
+) -> None:
     if show_version:
         print(f"dpearl {this_version()}")
         raise typer.Exit
+    if context.invoked_subcommand is None:
+        print(context.get_help())
 
 
 def _recipe(name: str, relation: Relation | None, scale: Scale | None, frequencies: int | None) -> Recipe:
@@ -105,8 +108,12 @@ def release(
 ) -> None:
     """Sanitize sensitive rows once: everything after works from the release alone."""
     container.claim(output)
+    if ledger is not None and ledger.resolve() == output.resolve():
+        raise UsageError(f"{output}: is both output and ledger; give two names")
     budget, chosen = Budget(epsilon, delta), _recipe(recipe, relation, scale, frequencies)
     if owner.are_sums(data):
+        if rows_per_person is not None:
+            raise UsageError("partial sums bring their own rows per person; declare them in the schema and embed again")
         made = _release_sums(data, chosen, budget, ledger, output)
     else:
         made = _release_rows(data, schema, rows_per_person, chosen, budget, ledger, output, seed, threads)
@@ -236,14 +243,14 @@ def _run() -> int:
         code = app(standalone_mode=False)
         return code if isinstance(code, int) else 0
     except DpearlError as error:
-        show.note(f"dpearl: {error}")
+        show.mistake(str(error))
         return 2
     except KeyboardInterrupt:
         show.note("dpearl: interrupted; nothing was written")
         return 130
     except Exception as error:
         if hasattr(error, "format_message"):
-            show.note(f"dpearl: {error.format_message()} (see `dpearl --help`)".replace("\n", " "))
+            show.mistake(f"{error.format_message()} (see `dpearl --help`)")
             return 2
         if os.environ.get("DPEARL_DEBUG"):
             raise

@@ -36,6 +36,11 @@ def note(text: str) -> None:
     print(text, file=sys.stderr)
 
 
+def mistake(text: str) -> None:
+    """What the user did wrong, in one line whatever names are in it."""
+    note(f"dpearl: {' '.join(text.splitlines())}")
+
+
 def forecast(made: Forecast) -> None:
     """What the budget buys, in words and a small table."""
     offer = made.offer
@@ -43,7 +48,7 @@ def forecast(made: Forecast) -> None:
     print(f"{made.rows:,} rows gives (recipe {offer.recipe.name}, {offer.recipe.frequencies:,} frequencies):\n")
     table = Table("stage", "block", "values", "share of budget", "noise / signal", "verdict")
     for line in made.lines:
-        values = (line.stage, line.family, f"{line.values:,}", f"{100 * line.share:.1f}%", f"{line.noise:.3f}", line.verdict)
+        values = (line.stage, line.family, f"{line.values:,}", f"{100 * line.share:.1f}%", _small(line.noise), line.verdict)
         table.add_row(*values)
     Console(width=100).print(table)
     print("Noise / signal: standard deviation of the noise on an average, over the largest value it can have.")
@@ -54,6 +59,10 @@ def forecast(made: Forecast) -> None:
             f"\nWARNING: {made.rows:,} rows are too few to hope for useful data at this budget; about {made.rows_needed:,} rows "
             "would do,\nor a larger epsilon, fewer frequencies (-k), or a label with fewer levels."
         )
+
+
+def _small(value: float) -> str:
+    return f"{value:.3f}" if value >= 0.001 else "< 0.001"
 
 
 def ledger(book: Ledger, path: str) -> None:

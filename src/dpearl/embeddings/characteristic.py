@@ -179,14 +179,7 @@ class Characteristic:
         return table
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "family": self.family,
-            "classes": self.classes,
-            "columns": list(self.columns),
-            "weight": self.weight,
-            "scale": self.scale,
-            "seed": self.seed,
-        }
+        return {"family": self.family, "weight": self.weight, "scale": self.scale, "seed": self.seed}
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         return {"lines": self.lines, "angles": self.angles}
@@ -198,9 +191,21 @@ def draw_characteristic(codec: Codec, frequencies: int, scale: float, seed: int,
     tops = codec.tops[:, None].astype(np.float64)
     normal = np.random.default_rng(seed).standard_normal((len(tops) + sum(columns), frequencies)) / scale
     turns = normal / (2 * np.pi)
-    lines = np.clip(np.rint(turns[: len(tops)] * _FINE / tops), -_REACH // tops, _REACH // tops).astype(np.int64)
+    limit = _REACH // tops
+    lines = np.clip(np.rint(turns[: len(tops)] * _FINE / tops), -limit, limit).astype(np.int64)
     angles = np.clip(np.rint(turns[len(tops) :] * _TURN), -(2**31), 2**31 - 1).astype(np.int32)
     angles[_plain_levels(codec)] = 0
+    return Characteristic(codec.classes, columns, weight, scale, seed, lines, angles)
+
+
+def load_characteristic(
+    codec: Codec, scale: float, seed: int, weight: float, lines: NDArray[np.int64], angles: NDArray[np.int32]
+) -> Characteristic:
+    """A block from its file form; frequencies that would overrun the lattice are refused."""
+    columns = tuple(column.levels for column in codec.features.values())
+    fits = lines.shape == (len(codec.tops), angles.shape[1]) and angles.shape[0] == sum(columns)
+    if not fits or (np.abs(lines) > _REACH // codec.tops[:, None]).any():
+        raise ValueError("frequencies")
     return Characteristic(codec.classes, columns, weight, scale, seed, lines, angles)
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from dpearl.codec import Rows
 from dpearl.privacy import Relation
 
-UNIT = 2**10
+UNIT = 2**16
 """The integer that stands for one row: fine enough for rounding σ up to cost nothing."""
 
 
@@ -41,7 +41,7 @@ class Count:
         return sums / UNIT
 
     def to_dict(self) -> dict[str, Any]:
-        return {"family": self.family, "classes": self.classes, "weight": self.weight}
+        return {"family": self.family, "weight": self.weight}
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         return {}

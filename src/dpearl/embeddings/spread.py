@@ -19,7 +19,7 @@ from dpearl.codec import Codec, Rows
 from dpearl.embeddings import reach
 from dpearl.privacy import Relation
 
-GRID = 2**10
+GRID = 2**14
 """The integer that stands for 1."""
 
 CHUNK = 2**14
@@ -74,13 +74,7 @@ class PairwiseDistance:
         return _within(int(noisy[0]) / (max(pairs, 1) * GRID), self.diameter2)
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "family": self.family,
-            "tops": list(self.tops),
-            "one_hot": list(self.one_hot),
-            "diameter2": self.diameter2,
-            "weight": self.weight,
-        }
+        return {"family": self.family, "weight": self.weight}
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         return {}
@@ -131,14 +125,7 @@ class Moments:
         return _within(math.sqrt(max(2 * trace, 0.0)), 2 * self.reach)
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "family": self.family,
-            "tops": list(self.tops),
-            "columns": list(self.columns),
-            "one_hot": list(self.one_hot),
-            "reach": self.reach,
-            "weight": self.weight,
-        }
+        return {"family": self.family, "weight": self.weight}
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         return {}

@@ -13,13 +13,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from dpearl.codec import check_storage, storage_name
+from dpearl.codec import cell_texts, check_storage, storage_name
 from dpearl.errors import DataError
 from dpearl.read.memory import MemorySource
 from dpearl.read.pictures import FolderSource, NpzSource, is_picture
 from dpearl.read.source import Source
 from dpearl.read.tables import CsvSource, ParquetSource
-from dpearl.schema import Number, Schema
+from dpearl.schema import Column, Image, Number, Schema
 
 __all__ = ["Source", "batches", "open_sources", "storage_names"]
 
@@ -48,45 +48,70 @@ def batches(sources: Sequence[Source], schema: Schema, rows: int) -> Iterator[pa
     """All rows in tables of exactly `rows` rows, the last one shorter; only declared columns."""
     for source in sources:
         _check(source, schema)
+    types = {name: _common(name, sources, schema) for name in schema.reads}
     pending: list[pa.RecordBatch] = []
     count = 0
     for source in sources:
         for batch in source.batches(schema):
-            pending.append(_one_type(batch))
+            pending.append(_cast(batch, types, source.where))
             count += len(batch)
             while count >= rows:
-                table = _joined(pending)
+                table = pa.Table.from_batches(pending).combine_chunks()
                 yield table.slice(0, rows)
                 pending, count = table.slice(rows).to_batches(), count - rows
     if count:
-        yield _joined(pending)
+        yield pa.Table.from_batches(pending).combine_chunks()
 
 
 def _check(source: Source, schema: Schema) -> None:
     types = source.types
     for name in schema.reads:
         if name not in types:
-            raise DataError(f"{source.where}: has no column {name!r}; its columns are {', '.join(list(types)[:20])}")
+            raise DataError(f"{source.where}: has no column {name!r} in its header; mend the header or the schema's spelling")
     for name, column in schema.columns.items():
         check_storage(source.where, name, column, types[name])
+    if schema.person is not None and not _holds_ids(types[schema.person]):
+        raise DataError(f"{source.where}: person column {schema.person!r} holds no plain ids; use numbers or text")
 
 
-def _one_type(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Dictionaries may differ from file to file; their plain values do not."""
-    columns = [column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column for column in batch.columns]
+def _common(name: str, sources: Sequence[Source], schema: Schema) -> pa.DataType:
+    """The type in which a column is read: bytes for pictures, text where files disagree.
+
+    It hangs on the files' types alone: a type chosen batch by batch would let one row's presence
+    change how its neighbours are read.
+    """
+    column = schema.columns.get(name)
+    if isinstance(column, Image):
+        return pa.binary(column.pixels)
+    storages = {_plain(source.types[name]) for source in sources} - {pa.null()}
+    return storages.pop() if len(storages) == 1 else pa.string()
+
+
+def _plain(storage: pa.DataType) -> pa.DataType:
+    """Dictionaries may differ from file to file; their values' type does not."""
+    return storage.value_type if pa.types.is_dictionary(storage) else storage
+
+
+def _holds_ids(storage: pa.DataType) -> bool:
+    plain = _plain(storage)
+    is_text = pa.types.is_string(plain) or pa.types.is_large_string(plain) or pa.types.is_string_view(plain)
+    return bool(is_text or pa.types.is_integer(plain) or pa.types.is_floating(plain) or pa.types.is_null(plain))
+
+
+def _cast(batch: pa.RecordBatch, types: dict[str, pa.DataType], where: str) -> pa.RecordBatch:
+    """Every cell can be read in the common type, unless a dictionary is damaged."""
+    try:
+        columns = [_in_type(column, types[name]) for name, column in zip(batch.schema.names, batch.columns, strict=True)]
+    except pa.ArrowException:
+        raise DataError(f"{where}: its dictionaries do not fit its cells; the file is damaged, get an intact copy") from None
     return pa.RecordBatch.from_arrays(columns, batch.schema.names)
 
 
-def _joined(parts: list[pa.RecordBatch]) -> pa.Table:
-    """Batches as one table; where files disagree on a type, as text."""
-    names = parts[0].schema.names
-    chunks = {name: [part.column(name) for part in parts] for name in names}
-    columns = []
-    for arrays in chunks.values():
-        storages = {array.type for array in arrays if not pa.types.is_null(array.type)}
-        target = storages.pop() if len(storages) == 1 else pa.string()
-        columns.append(pa.chunked_array([array.cast(target) for array in arrays], type=target))
-    return pa.table(dict(zip(names, columns, strict=True))).combine_chunks()
+def _in_type(cells: pa.Array, storage: pa.DataType) -> pa.Array:
+    """Cells in the common type: numbers become the text that levels and ids are compared by."""
+    if cells.type == storage or isinstance(cells, pa.ExtensionArray):
+        return cells
+    return cell_texts(cells) if storage == pa.string() else cells.cast(storage)
 
 
 def _open_path(name: str) -> list[Source]:
@@ -128,13 +153,19 @@ def _suffix(path: Path) -> str:
 def storage_names(sources: Sequence[Source], schema: Schema) -> dict[str, str]:
     """Storage types of the declared columns, for rows to come back in the types they came in.
 
-    Types are public like names, with one exception: pandas turns whole numbers into floats as
-    soon as one is missing, which would tell that one is. There the schema alone decides.
+    Types are public like names, with one exception: NumPy and pandas turn whole numbers into floats
+    and booleans into objects as soon as one is missing, which would tell that one is. There the
+    schema decides, and of the type only what no cell can change.
     """
     first = sources[0]
-    names = {name: storage_name(first.types[name]) for name in schema.columns} if first.typed else {}
-    return {
-        name: stored
-        for name, stored in names.items()
-        if stored and not (isinstance(first, MemorySource) and first.guessed and isinstance(schema.columns[name], Number))
-    }
+    names = {name: _storage_name(first, name, column) for name, column in schema.columns.items()} if first.typed else {}
+    return {name: stored for name, stored in names.items() if stored}
+
+
+def _storage_name(source: Source, name: str, column: Column) -> str | None:
+    kind = source.guessed.get(name) if isinstance(source, MemorySource) else None
+    if kind is None:
+        return storage_name(column, source.types[name])
+    if kind not in "iuf" or isinstance(column, Number):
+        return None
+    return storage_name(column, pa.int64()) or storage_name(column, pa.float64())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import narwhals as nw
@@ -20,11 +20,11 @@ _ROWS = 2**14
 
 @dataclass(frozen=True)
 class MemorySource:
-    """A table that is already loaded."""
+    """A table that is already loaded; `guessed` holds NumPy's kind where a cell can change a column's type."""
 
     table: pa.Table
     pictures: Mapping[str, np.ndarray[Any, Any]]
-    guessed: bool = False
+    guessed: Mapping[str, str] = field(default_factory=dict)
     where = "table"
     typed = True
 
@@ -37,7 +37,7 @@ class MemorySource:
             return cls(data, {})
         if isinstance(data, Mapping):
             return cls(*_split(data))
-        return cls(_from_frame(data), {}, _is_pandas(data))
+        return cls(_from_frame(data), {}, _guessed(data.dtypes) if _is_pandas(data) else {})
 
     @property
     def rows(self) -> int:
@@ -74,11 +74,10 @@ def like(table: pa.Table, frame: Any) -> Any:
     if not _is_pandas(frame):
         return nw.from_arrow(table, backend=nw.get_native_namespace(frame)).to_native()
     made = table.to_pandas()
-    for name in made.columns:
-        wanted = frame[name].dtype
-        if nullable(wanted) and made[name].dtype != wanted:
-            made[name] = made[name].astype(wanted)
-    return made
+    for name, wanted in frame.dtypes.items():
+        if str(name) in made and nullable(wanted) and made[str(name)].dtype != wanted:
+            made[str(name)] = made[str(name)].astype(wanted)
+    return made.rename(columns={str(name): name for name in frame.columns})
 
 
 def nullable(dtype: Any) -> bool:
@@ -110,10 +109,17 @@ def _pandas_cells(series: Any) -> pa.Array:
     return cells.combine_chunks() if isinstance(cells, pa.ChunkedArray) else cells
 
 
-def _split(data: Mapping[str, Any]) -> tuple[pa.Table, dict[str, np.ndarray[Any, Any]]]:
+def _guessed(dtypes: Any) -> dict[str, str]:
+    """Whole numbers, floats, booleans and objects: one missing or foreign cell turns each into the next."""
+    return {str(name): dtype.kind for name, dtype in dtypes.items() if isinstance(dtype, np.dtype) and dtype.kind in "iufbO"}
+
+
+def _split(data: Mapping[str, Any]) -> tuple[pa.Table, dict[str, np.ndarray[Any, Any]], dict[str, str]]:
     arrays = {str(name): np.asarray(values) for name, values in data.items()}
     lengths = {len(values) for values in arrays.values() if values.ndim}
     if len(lengths) != 1:
         raise DataError("table: its columns differ in length; give every column the same number of rows")
     pictures = {name: values for name, values in arrays.items() if values.ndim > 1}
-    return pa.table({name: pa.array(values) for name, values in arrays.items() if values.ndim == 1}), pictures
+    cells = {name: values for name, values in arrays.items() if values.ndim == 1}
+    guessed = _guessed({name: values.dtype for name, values in cells.items()})
+    return pa.table({name: pa.array(values) for name, values in cells.items()}), pictures, guessed

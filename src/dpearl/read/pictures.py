@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import warnings
 import zipfile
+import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -14,7 +17,6 @@ import pyarrow as pa
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 from PIL import Image as pillow
-from PIL import UnidentifiedImageError
 
 from dpearl.errors import DataError
 from dpearl.schema import Image, Schema
@@ -22,6 +24,12 @@ from dpearl.schema import Image, Schema
 _ROWS = 2**12
 _MODES = {1: ("L", "1"), 3: ("RGB",)}
 _SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff")
+_FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF")
+_ZIP_ERRORS = (OSError, zipfile.BadZipFile, zlib.error, ValueError, EOFError, RuntimeError)
+
+
+_CORRUPT = (OSError, SyntaxError, ValueError, EOFError)
+"""What decoders raise on bytes that make no image; such a picture is a missing cell."""
 
 
 def is_picture(path: Path) -> bool:
@@ -61,7 +69,7 @@ class NpzSource:
             with zipfile.ZipFile(self.path) as archive:
                 members = [member for member in archive.namelist() if member.endswith(".npy")]
                 return {member.removesuffix(".npy"): self._head(archive, member) for member in members}
-        except (OSError, zipfile.BadZipFile, ValueError, EOFError):
+        except _ZIP_ERRORS:
             raise DataError(f"{self.where}: cannot be read as .npz; is it truncated?") from None
 
     def _head(self, archive: zipfile.ZipFile, member: str) -> tuple[tuple[int, ...], np.dtype[Any]]:
@@ -100,7 +108,7 @@ class NpzSource:
                     size = min(_ROWS, max(lengths.values()) - start)
                     cells = [self._cells(name, streams[name], size) for name in schema.reads]
                     yield pa.RecordBatch.from_arrays(cells, schema.reads)
-        except (OSError, zipfile.BadZipFile, ValueError, EOFError):
+        except _ZIP_ERRORS:
             raise DataError(f"{self.where}: cannot be read to its end; is it truncated?") from None
 
     def _cells(self, name: str, stream: IO[bytes], size: int) -> pa.Array:
@@ -108,14 +116,14 @@ class NpzSource:
         width = dtype.itemsize * int(np.prod(shape[1:], dtype=np.int64))
         values = np.frombuffer(stream.read(size * width), dtype).reshape(size, *shape[1:])
         if len(shape) == 1:
-            return pa.array(values)
+            return pa.array(values.astype(dtype.newbyteorder("=")))
         return picture_cells(values, f"{self.where}: array {name!r}")
 
 
 def _npy_header(stream: IO[bytes], where: str) -> tuple[tuple[int, ...], np.dtype[Any]]:
     major, _ = npy.read_magic(stream)
     shape, fortran, dtype = (npy.read_array_header_1_0 if major == 1 else npy.read_array_header_2_0)(stream)
-    if dtype.hasobject or not shape or dtype.kind not in "biufSU":
+    if dtype.hasobject or not shape or dtype.kind not in "biufSU" or dtype.char == "g":
         raise DataError(f"{where}: holds {dtype} values; only plain numbers and text are read, never pickled objects")
     if (fortran and len(shape) > 1) or (dtype.kind in "SU" and len(shape) > 1):
         raise DataError(f"{where}: save it in C order (numpy.ascontiguousarray) and try again")
@@ -149,10 +157,10 @@ class FolderSource:
         """Sizes come from the first image that can be opened; no pixel is decoded."""
         for file in self.files:
             try:
-                with pillow.open(file) as picture:
+                with _opened(file) as picture:
                     shape = (picture.height, picture.width, *([3] if len(picture.getbands()) >= 3 else []))
                     return {"image": pa.fixed_shape_tensor(pa.uint8(), shape), "label": pa.string()}
-            except (OSError, UnidentifiedImageError, pillow.DecompressionBombError, pillow.DecompressionBombWarning):
+            except _CORRUPT:
                 continue
         raise DataError(f"{self.where}: none of its images can be opened; are they damaged?")
 
@@ -173,7 +181,7 @@ class FolderSource:
 def _pixels(file: Path, column: Image) -> bytes | None:
     """An image's bytes, None where it is corrupt; size and mode are checked before anything is decoded."""
     try:
-        with pillow.open(file) as picture:
+        with _opened(file) as picture:
             if picture.size != (column.width, column.height):
                 raise DataError(
                     f"{file}: is {picture.height} x {picture.width} pixels, the schema declares "
@@ -183,7 +191,18 @@ def _pixels(file: Path, column: Image) -> bytes | None:
                 wanted = "grey (L)" if column.channels == 1 else "RGB"
                 raise DataError(f"{file}: has colour mode {picture.mode}, the schema needs {wanted}; convert the images")
             return picture.convert(_MODES[column.channels][0]).tobytes()
-    except pillow.DecompressionBombError:
-        raise DataError(f"{file}: claims more pixels than any image here should have; remove it") from None
-    except (OSError, SyntaxError, ValueError, EOFError):
+    except _CORRUPT:
         return None
+
+
+@contextmanager
+def _opened(file: Path) -> Iterator[pillow.Image]:
+    """An image whose header has been read; a pixel bomb is refused, and no decoder talks about content."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("error", pillow.DecompressionBombWarning)
+        try:
+            with pillow.open(file, formats=_FORMATS) as picture:
+                yield picture
+        except (pillow.DecompressionBombError, pillow.DecompressionBombWarning):
+            raise DataError(f"{file}: claims more pixels than any image here should have; remove it") from None

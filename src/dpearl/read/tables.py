@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 from collections.abc import Iterator
@@ -21,38 +22,47 @@ _BLOCK = 4 * 2**20
 
 
 def unique(names: list[str], where: str) -> list[str]:
-    """Column names, refused where one stands twice."""
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
-            raise DataError(f"{where}: column {name!r} stands twice in the header; rename one of them")
-        seen.add(name)
+    """Column names, refused where one stands twice; not quoted, as a file without a header has cells there."""
+    places: dict[str, int] = {}
+    for place, name in enumerate(names, start=1):
+        if (first := places.setdefault(name, place)) < place:
+            raise DataError(f"{where}: columns {first} and {place} of the header have the same name; rename one of them")
     return names
 
 
 @dataclass
 class _Tap(io.RawIOBase):
-    """A byte stream that watches what passes: NUL bytes stop it, quotes are counted, the end gets a line end."""
+    """A byte stream that stops where it is no UTF-8 text, and ends in a line of its own.
+
+    The last line has a NUL, so no other line is like it, and a cell too many, so it is reported as
+    ragged. It is not reported where a quote is still open: then it is part of a cell.
+    """
 
     stream: Any
     where: str
-    quotes: int = 0
-    last: bytes = b"\n"
-    ended: bool = field(default=False)
+    end: bytes
+    decoder: codecs.IncrementalDecoder = field(default_factory=codecs.getincrementaldecoder("utf-8-sig"))
 
     def readable(self) -> bool:
         return True
 
     def read(self, size: int | None = -1) -> bytes:
-        data: bytes = self.stream.read(_BLOCK if size is None or size < 0 else size)
-        if not data and not self.ended:
-            self.ended = True
-            return b"" if self.last in (b"\n", b"\r") else b"\n"
-        if b"\0" in data:
-            raise DataError(f"{self.where}: holds a NUL byte, so it is not a CSV text; save it as UTF-8 CSV")
-        self.quotes += data.count(b'"')
-        self.last = data[-1:] or self.last
+        size = _BLOCK if size is None or size < 0 else size
+        data: bytes = self.stream.read(size)
+        room = size - len(data)
+        _text(data, self.decoder, self.where, final=room > 0)
+        data, self.end = data + self.end[:room], self.end[room:]
         return data
+
+
+def _text(data: bytes, decoder: codecs.IncrementalDecoder, where: str, final: bool) -> str:
+    """A block of text; all of the file is checked alike, so that undeclared columns make no difference."""
+    if b"\0" in data:
+        raise DataError(f"{where}: holds a NUL byte, so it is not a CSV text; save it as UTF-8 CSV")
+    try:
+        return decoder.decode(data, final)
+    except UnicodeDecodeError:
+        raise DataError(f"{where}: is not UTF-8; save it as UTF-8 CSV") from None
 
 
 @dataclass(frozen=True)
@@ -79,59 +89,52 @@ class CsvSource:
                 parse = arrow_csv.ParseOptions(
                     delimiter=self._header[1], newlines_in_values=True, invalid_row_handler=lambda _: "skip"
                 )
-                reader = arrow_csv.open_csv(pa.PythonFile(_Tap(stream, self.where), mode="r"), parse_options=parse)
+                tap = _Tap(stream, self.where, b"\n")
+                reader = arrow_csv.open_csv(pa.PythonFile(tap, mode="r"), parse_options=parse)
                 return dict(zip(reader.schema.names, reader.schema.types, strict=True))
         except pa.ArrowException:
             return self.types
 
     @cached_property
     def _header(self) -> tuple[list[str], str]:
-        """Names and delimiter, from the first record alone."""
-        first = self._first_record()
-        delimiter = max(",;\t|", key=lambda mark: len(next(csv.reader([first], delimiter=mark), [])))
-        names = next(csv.reader(io.StringIO(first, newline=""), delimiter=delimiter), [])
+        """Names and delimiter, from the first record alone: the delimiter that finds most names."""
+        head = self._head
+        records = {mark: _first_record(head, mark) for mark in ",;\t|"}
+        delimiter = max(records, key=lambda mark: len(records[mark]))
+        names = records[delimiter]
         if not any(names):
-            raise DataError(f"{self.where}: its first line is no header; name the columns there")
+            raise DataError(f"{self.where}: its first line is no header, or leaves a quote open; name the columns there")
         return unique(names, self.where), delimiter
 
-    def _first_record(self) -> str:
+    @property
+    def _head(self) -> str:
         try:
             with self._open() as stream:
-                head = stream.read(_BLOCK)
+                head: bytes = stream.read(_BLOCK)
         except (OSError, pa.ArrowException):
-            raise DataError(f"{self.where}: cannot be read; is it damaged or still compressed?") from None
-        if b"\0" in head:
-            raise DataError(f"{self.where}: holds a NUL byte, so it is not a CSV text; save it as UTF-8 CSV")
-        end, quoted = len(head), False
-        for place, byte in enumerate(head):
-            quoted ^= byte == 0x22
-            if byte in b"\r\n" and not quoted:
-                end = place
-                break
-        try:
-            return str(head[:end], "utf-8-sig")
-        except UnicodeDecodeError:
-            raise DataError(f"{self.where}: is not UTF-8; save it as UTF-8 CSV") from None
+            raise DataError(f"{self.where}: {_DAMAGED}") from None
+        return _text(head, codecs.getincrementaldecoder("utf-8-sig")(), self.where, final=False)
+
+    @property
+    def _end(self) -> bytes:
+        names, delimiter = self._header
+        return b"\n" + delimiter.encode() * len(names) + b"\0\n"
 
     def _open(self) -> Any:
         return pa.input_stream(self.path, compression="detect", buffer_size=None)
 
     def batches(self, schema: Schema) -> Iterator[pa.RecordBatch]:
-        delimiter = self._header[1]
         ragged: list[Any] = []
         try:
             with self._open() as stream:
-                tap = _Tap(stream, self.where)
-                for batch in self._records(tap, schema, delimiter, ragged):
-                    self._refuse_ragged(ragged)
-                    yield batch
-                self._refuse_ragged(ragged)
+                yield from self._records(_Tap(stream, self.where, self._end), schema, ragged)
         except (OSError, pa.ArrowException) as error:
             raise DataError(f"{self.where}: {_csv_reason(str(error))}") from None
-        if tap.quotes % 2:
-            self._refuse_open_quote(delimiter)
+        self._refuse_ragged(ragged)
+        if not ragged:
+            raise DataError(f"{self.where}: {_OPEN_QUOTE}")
 
-    def _records(self, tap: _Tap, schema: Schema, delimiter: str, ragged: list[Any]) -> Iterator[pa.RecordBatch]:
+    def _records(self, tap: _Tap, schema: Schema, ragged: list[Any]) -> Iterator[pa.RecordBatch]:
         def keep(row: Any) -> str:
             ragged.append(row)
             return "skip"
@@ -139,40 +142,40 @@ class CsvSource:
         reader = arrow_csv.open_csv(
             pa.PythonFile(tap, mode="r"),
             read_options=arrow_csv.ReadOptions(use_threads=False, block_size=_BLOCK),
-            parse_options=arrow_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True, invalid_row_handler=keep),
+            parse_options=arrow_csv.ParseOptions(delimiter=self._header[1], newlines_in_values=True, invalid_row_handler=keep),
             convert_options=arrow_csv.ConvertOptions(
                 include_columns=schema.reads, column_types=dict.fromkeys(schema.reads, pa.string()), strings_can_be_null=False
             ),
         )
-        yield from reader
+        for batch in reader:
+            self._refuse_ragged(ragged)
+            yield batch
 
     def _refuse_ragged(self, ragged: list[Any]) -> None:
-        if ragged:
-            row = ragged[0]
-            at = f"row {row.number}" if row.number else "a row"
-            raise DataError(
-                f"{self.where}: {at} has {row.actual_columns} cells where the header has {row.expected_columns}; mend that row"
-            )
+        """The end of the file is the one row that may be ragged."""
+        for row in ragged:
+            if "\0" not in row.text:
+                counts = f"row {row.number} has {row.actual_columns} cells where the header has {row.expected_columns}"
+                raise DataError(f"{self.where}: {counts}; mend that row")
+            if row.text != self._end.decode().strip("\n"):
+                raise DataError(f"{self.where}: {_OPEN_QUOTE}")
 
-    def _refuse_open_quote(self, delimiter: str) -> None:
-        """An odd number of quotes may be an inch mark inside a cell; only a strict reading tells."""
-        with self._open() as stream:
-            text = io.TextIOWrapper(io.BufferedReader(_Tap(stream, self.where), _BLOCK), "utf-8", newline="")
-            try:
-                for _ in csv.reader(text, delimiter=delimiter, strict=True):
-                    pass
-            except csv.Error as error:
-                if "unexpected end" in str(error) or "field larger" in str(error):
-                    raise DataError(f"{self.where}: a quoted cell is never closed; close or remove the quote") from None
+
+_DAMAGED = "cannot be read as CSV; is it damaged or still compressed?"
+_OPEN_QUOTE = "a quoted cell is never closed, or one row is larger than 4 MB; close the quote, or shorten that row"
+
+
+def _first_record(head: str, delimiter: str) -> list[str]:
+    """The first record, nothing where it makes no sense with this delimiter."""
+    try:
+        return next(csv.reader(io.StringIO(head, newline=""), delimiter=delimiter, strict=True), [])
+    except csv.Error:
+        return []
 
 
 def _csv_reason(message: str) -> str:
     """Arrow's complaint without the row it quotes."""
-    if "UTF8" in message:
-        return "is not UTF-8; save it as UTF-8 CSV"
-    if "straddl" in message or "out of sync" in message:
-        return "a quoted cell is never closed, or one row is larger than 4 MB; mend that row"
-    return "cannot be read as CSV; is it damaged or still compressed?"
+    return _OPEN_QUOTE if "straddl" in message or "out of sync" in message else _DAMAGED
 
 
 @dataclass(frozen=True)
@@ -187,19 +190,15 @@ class ParquetSource:
         return str(self.path)
 
     @cached_property
-    def _schema(self) -> pa.Schema:
-        with self._open() as file:
-            return file.schema_arrow
-
-    @cached_property
     def rows(self) -> int:
         with self._open() as file:
             return int(file.metadata.num_rows)
 
-    @property
+    @cached_property
     def types(self) -> dict[str, pa.DataType]:
-        unique(self._schema.names, self.where)
-        return {column.name: column.type for column in self._schema}
+        with self._open() as file:
+            names = unique(file.schema_arrow.names, self.where)
+            return dict(zip(names, file.schema_arrow.types, strict=True))
 
     @property
     def suggested(self) -> dict[str, pa.DataType]:
@@ -207,7 +206,9 @@ class ParquetSource:
 
     def _open(self) -> parquet.ParquetFile:
         try:
-            return parquet.ParquetFile(self.path)
+            return parquet.ParquetFile(self.path, pre_buffer=False, buffer_size=2**20)
+        except UnicodeDecodeError:
+            raise DataError(f"{self.where}: a column name is not UTF-8; rename that column") from None
         except (OSError, pa.ArrowException):
             raise DataError(f"{self.where}: cannot be read as Parquet; is it truncated?") from None
 
