@@ -15,7 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from dpearl.codec import MISSING_WORDS, TOP, Codec, ColumnCodec, check_storage, column_codec, storage_name, to_storage
+from dpearl.cells import MISSING_WORDS, to_storage
+from dpearl.codec import TOP, Codec, ColumnCodec, check_storage, column_codec, storage_name
 from dpearl.errors import DataError
 from dpearl.schema import Boolean, Category, Column, Datetime, Image, Number, Schema
 from strategies import BOOLEANS, COLUMNS, IMAGES, categories, datetimes, numbers

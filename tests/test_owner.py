@@ -215,6 +215,14 @@ def test_shards_multiply_the_rows_per_person_where_persons_are_named() -> None:
     assert 1 - 1e-3 < made.epsilon <= 1
 
 
+def test_a_shard_without_rows_counts_as_a_shard() -> None:
+    """Else the noise would tell whether somebody is in it."""
+    recipe, table = small(RECIPES["auto"]), owned(rows(20), ["a", "b"] * 10)
+    parts = [table.slice(0, 10), table.slice(10, 0), table.slice(10, 0), table.slice(10)]
+    merged = merge([embed_shard(part, PEOPLE, recipe, 0, 1, None) for part in parts])
+    assert offer_for_sums(merged, recipe, BUDGET).unit == Unit(Relation.ADD_REMOVE, 12)
+
+
 def test_persons_cannot_be_replaced() -> None:
     with pytest.raises(UsageError, match="needs the add-remove relation"):
         Offer(PEOPLE, RECIPES["paper"], BUDGET)

@@ -17,7 +17,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from decimal import Decimal
 from functools import cached_property
 from typing import Any, Protocol
@@ -27,14 +26,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from dpearl.cells import MISSING_WORDS, cell_texts, filled, flat, floats, is_number, is_text, moments, stored_bytes, to_storage
 from dpearl.errors import DataError
-from dpearl.schema import Boolean, Category, Column, Datetime, Image, Number, Schema, level_text, microseconds
+from dpearl.schema import Boolean, Category, Column, Datetime, Image, Number, Schema
 
 Codes = NDArray[Any]
 """int64 (rows,) for a table column; uint8 (rows, pixels + 1) for images, the last byte 1 if unreadable."""
-
-MISSING_WORDS = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None")
-"""Texts that mean a missing cell wherever they are not themselves a declared level."""
 
 _EXACT_DECIMALS = 22
 """10^22 is the last power of ten that a float64 holds exactly."""
@@ -42,7 +39,6 @@ _EXACT_DECIMALS = 22
 TOP = 2**16 - 1
 """Largest coordinate: 16 bits, so that phases stay exact in a float64 (DESIGN: integers, not floats)."""
 
-_FLOAT = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$|^[+-]?(inf|Inf|INF|infinity|Infinity)$"
 _TRUE, _FALSE = ("true", "t", "yes", "y", "1"), ("false", "f", "no", "n", "0")
 
 
@@ -113,10 +109,10 @@ class NumberCodec(_Line):
         return pa.int64() if self.column.integral else pa.float64()
 
     def accepts(self, storage: pa.DataType) -> bool:
-        return _is_number(storage) or pa.types.is_decimal(storage) or _is_text(storage)
+        return is_number(storage) or pa.types.is_decimal(storage) or is_text(storage)
 
     def encode(self, cells: pa.Array) -> Codes:
-        values = _floats(cells)
+        values = floats(cells)
         codes = self._nearest(np.fmin(np.fmax(values, self.column.lower), self.column.upper))
         for rank, spike in enumerate(self.column.spikes, start=1):
             codes[values == spike] = self.points + rank
@@ -189,13 +185,13 @@ class DatetimeCodec(_Line):
     natural = pa.timestamp("us")
 
     def accepts(self, storage: pa.DataType) -> bool:
-        return pa.types.is_timestamp(storage) or pa.types.is_date(storage) or _is_text(storage)
+        return pa.types.is_timestamp(storage) or pa.types.is_date(storage) or is_text(storage)
 
     def encode(self, cells: pa.Array) -> Codes:
-        moments, missing = _moments(cells)
+        when, missing = moments(cells)
         lower, upper = self.column.span
         step = self.column.step_us
-        codes = np.minimum((np.clip(moments, lower, upper) - lower + step // 2) // step, self.points - 1)
+        codes = np.minimum((np.clip(when, lower, upper) - lower + step // 2) // step, self.points - 1)
         return np.where(missing, self.points, codes)
 
     def decode(self, codes: Codes) -> pa.Array:
@@ -203,14 +199,25 @@ class DatetimeCodec(_Line):
         return pa.array(moments, mask=codes == self.points).cast(self.natural)
 
 
-@dataclass(frozen=True)
-class CategoryCodec:
-    """A cell matches a level by its text; undeclared text is other, nothing is missing."""
+class _Levels:
+    """What categories and booleans share: a code is a level, and nothing else."""
 
-    column: Category
     coordinates = 0
     top = 0
     one_hot = True
+
+    def coordinate(self, codes: Codes) -> NDArray[np.uint16]:
+        return np.empty((len(codes), 0), np.uint16)
+
+    def level(self, codes: Codes) -> NDArray[np.int64]:
+        return codes
+
+
+@dataclass(frozen=True)
+class CategoryCodec(_Levels):
+    """A cell matches a level by its text; undeclared text is other, nothing is missing."""
+
+    column: Category
 
     @property
     def levels(self) -> int:
@@ -226,7 +233,7 @@ class CategoryCodec:
         return pa.int64() if all(abs(level) < 2**63 for level in self.column.levels if isinstance(level, int)) else pa.string()
 
     def accepts(self, storage: pa.DataType) -> bool:
-        return _is_number(storage) or pa.types.is_boolean(storage) or pa.types.is_date32(storage) or _is_text(storage)
+        return is_number(storage) or pa.types.is_boolean(storage) or pa.types.is_date32(storage) or is_text(storage)
 
     def encode(self, cells: pa.Array) -> Codes:
         if pa.types.is_signed_integer(cells.type):
@@ -235,19 +242,13 @@ class CategoryCodec:
             texts = cell_texts(cells)
             found = pc.index_in(texts, value_set=self._keys)
             absent = pc.or_kleene(pc.is_null(texts), pc.is_in(texts, value_set=pa.array(MISSING_WORDS)))
-        fallback = np.where(_numpy(absent, True), self.levels - 1, self.levels - 2)
-        return np.where(_numpy(pc.is_valid(found), False), _numpy(found, 0), fallback).astype(np.int64)
+        fallback = np.where(filled(absent, True), self.levels - 1, self.levels - 2)
+        return np.where(filled(pc.is_valid(found), False), filled(found, 0), fallback).astype(np.int64)
 
     def decode(self, codes: Codes) -> pa.Array:
         """`other` comes back under its declared name, as missing where it has none."""
         spellings = pa.array([*self.column.texts, self.column.other, None], pa.string())
         return spellings.take(pa.array(codes)).cast(self.natural)
-
-    def coordinate(self, codes: Codes) -> NDArray[np.uint16]:
-        return np.empty((len(codes), 0), np.uint16)
-
-    def level(self, codes: Codes) -> NDArray[np.int64]:
-        return codes
 
     @cached_property
     def _keys(self) -> pa.Array:
@@ -262,33 +263,24 @@ class CategoryCodec:
 
 
 @dataclass(frozen=True)
-class BooleanCodec:
+class BooleanCodec(_Levels):
     """False, true, missing."""
 
     column: Boolean
-    coordinates = 0
-    top = 0
     levels = 3
-    one_hot = True
     natural = pa.bool_()
 
     def accepts(self, storage: pa.DataType) -> bool:
-        return pa.types.is_boolean(storage) or _is_number(storage) or _is_text(storage)
+        return pa.types.is_boolean(storage) or is_number(storage) or is_text(storage)
 
     def encode(self, cells: pa.Array) -> Codes:
         texts = pc.ascii_lower(cell_texts(cells))
-        true = _numpy(pc.is_in(texts, value_set=pa.array(_TRUE)), False)
-        false = _numpy(pc.is_in(texts, value_set=pa.array(_FALSE)), False)
+        true = filled(pc.is_in(texts, value_set=pa.array(_TRUE)), False)
+        false = filled(pc.is_in(texts, value_set=pa.array(_FALSE)), False)
         return np.where(true, 1, np.where(false, 0, 2)).astype(np.int64)
 
     def decode(self, codes: Codes) -> pa.Array:
         return pa.array(codes == 1, mask=codes == 2)
-
-    def coordinate(self, codes: Codes) -> NDArray[np.uint16]:
-        return np.empty((len(codes), 0), np.uint16)
-
-    def level(self, codes: Codes) -> NDArray[np.int64]:
-        return codes
 
 
 @dataclass(frozen=True)
@@ -312,10 +304,10 @@ class ImageCodec:
         return bool(storage == self.natural)
 
     def encode(self, cells: pa.Array) -> Codes:
-        missing = _numpy(pc.is_null(cells), True)
+        missing = filled(pc.is_null(cells), True)
         pixels = np.zeros((len(cells), self.column.pixels + 1), np.uint8)
         if len(cells):
-            pixels[:, :-1] = _stored_bytes(cells, self.column.pixels)
+            pixels[:, :-1] = stored_bytes(cells, self.column.pixels)
         pixels[missing] = 0
         pixels[:, -1] = missing
         return pixels
@@ -391,7 +383,7 @@ class Codec:
 
     def encode(self, table: pa.RecordBatch | pa.Table) -> dict[str, Codes]:
         """Codes of every column; cells that do not fit become missing, other or a bound."""
-        return {name: codec.encode(_flat(table.column(name))) for name, codec in self.columns.items()}
+        return {name: codec.encode(flat(table.column(name))) for name, codec in self.columns.items()}
 
     def decode(self, codes: Mapping[str, Codes], types: Mapping[str, str] | None = None) -> pa.Table:
         """The rows of these codes, in the storage types that are named, else the natural ones."""
@@ -446,98 +438,3 @@ def storage_name(column: Column, storage: pa.DataType) -> str | None:
     except pa.ArrowException:
         return None
     return name
-
-
-def to_storage(cells: pa.Array, name: str) -> pa.Array:
-    """Cells in a storage type named by `storage_name`, at its resolution; Arrow's error where one does not fit."""
-    if name.startswith("dictionary["):
-        return to_storage(cells, name.removeprefix("dictionary[").removesuffix("]")).dictionary_encode()
-    if name.startswith("timestamp["):
-        unit, _, zone = name.removeprefix("timestamp[").removesuffix("]").partition(", tz=")
-        moments = _floored(cells, {"s": "second", "ms": "millisecond"}.get(unit, "microsecond"))
-        return moments.cast(pa.timestamp("us", "UTC" if zone else None)).cast(pa.timestamp(unit, zone or None))
-    if name in ("date32[day]", "date64[ms]"):
-        return _floored(cells, "day").cast(pa.date32() if name == "date32[day]" else pa.date64())
-    storage = pa.string_view() if name == "string_view" else pa.type_for_alias(name)
-    return (pc.round(cells) if pa.types.is_floating(cells.type) and pa.types.is_integer(storage) else cells).cast(storage)
-
-
-def _floored(cells: pa.Array, unit: str) -> pa.Array:
-    return pc.floor_temporal(cells, unit=unit) if pa.types.is_timestamp(cells.type) else cells
-
-
-def _is_number(storage: pa.DataType) -> bool:
-    return bool(pa.types.is_integer(storage) or pa.types.is_floating(storage))
-
-
-def _is_text(storage: pa.DataType) -> bool:
-    if pa.types.is_dictionary(storage):
-        storage = storage.value_type
-    return bool(pa.types.is_string(storage) or pa.types.is_large_string(storage) or pa.types.is_string_view(storage))
-
-
-def _flat(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    cells = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    return cells.cast(cells.type.value_type) if pa.types.is_dictionary(cells.type) else cells
-
-
-def _numpy(cells: pa.Array, null: Any) -> NDArray[Any]:
-    values: NDArray[Any] = pc.fill_null(cells, null).to_numpy(zero_copy_only=False)
-    return values
-
-
-def cell_texts(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """Cells as trimmed text, floats as levels spell them: 1.0 as 1, and a narrow 0.1 as 0.1."""
-    cells = _flat(column)
-    if pa.types.is_floating(cells.type):
-        distinct = (cells.cast(pa.float32()) if pa.types.is_float16(cells.type) else cells).dictionary_encode()
-        values = distinct.dictionary.cast(pa.string()).cast(pa.float64())
-        return pa.array([level_text(value) for value in values.to_pylist()], pa.string()).take(distinct.indices)
-    return pc.ascii_trim_whitespace(cells.cast(pa.string()))
-
-
-def _floats(cells: pa.Array) -> NDArray[np.float64]:
-    """Cells as float64, NaN for whatever is no number."""
-    if pa.types.is_float16(cells.type):
-        cells = cells.cast(pa.float32())
-    if not (_is_number(cells.type) or pa.types.is_decimal(cells.type)):
-        texts = cell_texts(cells)
-        cells = pc.if_else(pc.match_substring_regex(texts, _FLOAT), texts, None)
-    return np.array(_numpy(cells.cast(pa.float64(), safe=False), np.nan))
-
-
-def _moments(cells: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Microseconds since 1970 and which cells hold none."""
-    if pa.types.is_timestamp(cells.type) or pa.types.is_date(cells.type):
-        return _microseconds(cells), _numpy(pc.is_null(cells), True)
-    distinct = cell_texts(cells).dictionary_encode()
-    texts = distinct.dictionary.cast(pa.binary()).to_pylist()
-    parsed = pa.array([_parse_moment(text.decode(errors="replace")) for text in texts], pa.int64())
-    moments = parsed.take(distinct.indices)
-    return np.array(_numpy(moments, 0)), _numpy(pc.is_null(moments), True)
-
-
-def _microseconds(cells: pa.Array) -> NDArray[np.int64]:
-    """Microseconds since 1970; moments beyond their reach stop at its end instead of wrapping round."""
-    day = pa.types.is_date32(cells.type)
-    ticks = _numpy(cells.cast(pa.int32()).cast(pa.int64()) if day else cells.cast(pa.int64()), 0)
-    unit = "day" if day else getattr(cells.type, "unit", "ms")
-    if unit == "ns":
-        return np.asarray(ticks // 1000)
-    size = {"day": 86400 * 10**6, "s": 10**6, "ms": 10**3, "us": 1}[unit]
-    most = (2**63 - 1) // size
-    return np.asarray(np.clip(ticks, -most, most) * size)
-
-
-def _stored_bytes(cells: pa.Array, pixels: int) -> NDArray[np.uint8]:
-    """The bytes under pictures that are stored as fixed-size binary or as a tensor."""
-    values = cells.storage.values if isinstance(cells, pa.ExtensionArray) else cells
-    start = cells.offset * pixels + (values.offset if values is not cells else 0)
-    return np.frombuffer(values.buffers()[1], np.uint8, len(cells) * pixels, start).reshape(-1, pixels)
-
-
-def _parse_moment(text: str) -> int | None:
-    try:
-        return microseconds(datetime.fromisoformat(text))
-    except (ValueError, OverflowError):
-        return None

@@ -20,13 +20,15 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from dpearl import container
-from dpearl.codec import MISSING_WORDS, cell_texts
+from dpearl.cells import MISSING_WORDS, cell_texts
 from dpearl.design import Design, load_design
 from dpearl.embeddings.spread import CHUNK
 from dpearl.errors import FileError, UsageError
 from dpearl.read import Source, batches, storage_names
 
 PARTIAL = "dpearl-partial"
+_EMPTY = "empty"
+"""A shard without rows: it counts as a shard all the same, or the noise would tell that it is empty."""
 _NOBODY = {None, *(word.encode() for word in MISSING_WORDS)}
 Progress = Callable[[int], None]
 
@@ -60,7 +62,7 @@ def embed(
                 sums[family] += part
             if progress:
                 progress(count)
-    return Embedding(design, sums, rows, (_fingerprint(design, sums),) if rows else (), storage_names(sources, design.schema))
+    return Embedding(design, sums, rows, (_fingerprint(design, sums) if rows else _EMPTY,), storage_names(sources, design.schema))
 
 
 def _sum(table: pa.Table, design: Design) -> tuple[int, dict[str, NDArray[np.int64]]]:
@@ -113,9 +115,10 @@ def merge(embeddings: Sequence[Embedding]) -> Embedding:
     """Add the sums of different shards under one design."""
     first = embeddings[0]
     shards = [shard for embedding in embeddings for shard in embedding.shards]
+    held = [shard for shard in shards if shard != _EMPTY]
     if any(embedding.design.digest != first.design.digest for embedding in embeddings):
         raise UsageError("the partial sums have different designs; embed all shards with the same schema and options")
-    if len(set(shards)) < len(shards):
+    if len(set(held)) < len(held):
         raise UsageError("the same shard is given twice (equal sums); leave one out, or embed equal rows in one shard")
     sums = {family: sum((e.sums[family] for e in embeddings), np.zeros_like(first.sums[family])) for family in first.sums}
     return Embedding(first.design, sums, sum(e.rows for e in embeddings), tuple(sorted(shards)), first.types)

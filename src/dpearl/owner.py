@@ -121,7 +121,7 @@ def release_sums(partial: Embedding, offer: Offer, ledger_path: str | Path | Non
 def offer_for_sums(partial: Embedding, recipe: Recipe, budget: Budget) -> Offer:
     """The offer that sums can still serve: their design is fixed and its scale is public."""
     fixed = replace(recipe, scale=Scale.PUBLIC)
-    return Offer(partial.design.schema, fixed, budget, shards=max(len(partial.shards), 1), sums=partial.design)
+    return Offer(partial.design.schema, fixed, budget, shards=len(partial.shards), sums=partial.design)
 
 
 def estimated_scale(measured: Measurement, rows: int | None) -> float:

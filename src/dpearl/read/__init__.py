@@ -13,7 +13,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from dpearl.codec import cell_texts, check_storage, storage_name
+from dpearl.cells import cell_texts, is_number, is_text
+from dpearl.codec import check_storage, storage_name
 from dpearl.errors import DataError
 from dpearl.read.memory import MemorySource
 from dpearl.read.pictures import FolderSource, NpzSource, is_picture
@@ -94,8 +95,7 @@ def _plain(storage: pa.DataType) -> pa.DataType:
 
 def _holds_ids(storage: pa.DataType) -> bool:
     plain = _plain(storage)
-    is_text = pa.types.is_string(plain) or pa.types.is_large_string(plain) or pa.types.is_string_view(plain)
-    return bool(is_text or pa.types.is_integer(plain) or pa.types.is_floating(plain) or pa.types.is_null(plain))
+    return is_text(plain) or is_number(plain) or bool(pa.types.is_null(plain))
 
 
 def _cast(batch: pa.RecordBatch, types: dict[str, pa.DataType], where: str) -> pa.RecordBatch:
