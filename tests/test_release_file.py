@@ -70,13 +70,14 @@ def test_what_is_loaded_is_what_was_saved(relation: Relation, tmp_path: Path) ->
 @pytest.mark.parametrize("relation", Relation)
 def test_one_release_has_one_spelling(relation: Relation, tmp_path: Path) -> None:
     made = rich_release(relation)
-    digest = save_release(made, tmp_path / "a.dpearl")
-    assert save_release(load_release(tmp_path / "a.dpearl"), tmp_path / "b.dpearl") == digest
+    save_release(made, tmp_path / "a.dpearl")
+    assert load_release(tmp_path / "a.dpearl").digest == made.digest
+    save_release(load_release(tmp_path / "a.dpearl"), tmp_path / "b.dpearl")
     assert (tmp_path / "a.dpearl").read_bytes() == (tmp_path / "b.dpearl").read_bytes()
 
 
-def test_two_releases_of_the_same_rows_differ(tmp_path: Path) -> None:
-    assert len({save_release(rich_release(Relation.ADD_REMOVE), tmp_path / f"{place}.dpearl") for place in range(5)}) == 5
+def test_two_releases_of_the_same_rows_differ() -> None:
+    assert len({rich_release(Relation.ADD_REMOVE).digest for _ in range(5)}) == 5
 
 
 def test_every_single_flipped_bit_is_refused(tiny: Path) -> None:
@@ -155,7 +156,7 @@ def forged(path: Path, change: Callable[[dict[str, Any], Arrays], None], kind: s
     """The file rewritten by somebody who knows the format: its digest is right again."""
     meta, arrays = container.read(path, RELEASE)
     change(meta, arrays)
-    container.write(path.with_name("forged.dpearl"), kind, meta, arrays)
+    container.place_file(path.with_name("forged.dpearl"), container.pack(kind, meta, arrays)[0])
     return path.with_name("forged.dpearl")
 
 

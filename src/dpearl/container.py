@@ -40,13 +40,12 @@ def claim(path: str | Path) -> Path:
     return path
 
 
-def write(path: str | Path, kind: str, meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], mode: int = 0o644) -> str:
-    """Write atomically; the digest, which covers every other byte, is returned."""
+def pack(kind: str, meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> tuple[bytes, str]:
+    """The bytes of a file and its digest, which covers all of them but itself."""
     head = canonical({**meta, "format": kind, "version": VERSION, "digest": _BLANK}).decode()
     blank = save({name: np.ascontiguousarray(array) for name, array in arrays.items()}, {"dpearl": head})
     digest = hashlib.sha256(blank).hexdigest()
-    place_file(path, blank.replace(_mark(_BLANK), _mark(digest), 1), mode)
-    return digest
+    return blank.replace(_mark(_BLANK), _mark(digest), 1), digest
 
 
 def place_file(path: str | Path, content: bytes, mode: int = 0o644) -> None:

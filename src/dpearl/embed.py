@@ -134,7 +134,8 @@ def save_partial(embedding: Embedding, path: str | Path) -> None:
         "types": dict(embedding.types),
     }
     sums = {f"sums.{family}": array for family, array in embedding.sums.items()}
-    container.write(path, PARTIAL, meta, {**embedding.design.arrays(), **sums}, mode=0o600)
+    content, _ = container.pack(PARTIAL, meta, {**embedding.design.arrays(), **sums})
+    container.place_file(path, content, mode=0o600)
 
 
 def load_partial(path: str | Path) -> Embedding:

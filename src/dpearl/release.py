@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -54,6 +55,11 @@ class Release:
     types: Mapping[str, str]
     dpearl: str
 
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of its file: two releases with this digest are the same, bit for bit."""
+        return _packed(self)[1]
+
     @property
     def embedding(self) -> Measurement:
         """What generators are trained on."""
@@ -75,13 +81,17 @@ class Release:
         return epsilon_of(self.mu, self.budget.delta)
 
 
-def save_release(release: Release, path: str | Path) -> str:
-    """Write a release; its digest is returned."""
+def save_release(release: Release, path: str | Path) -> None:
+    """Write a release."""
+    container.place_file(path, _packed(release)[0])
+
+
+def _packed(release: Release) -> tuple[bytes, str]:
     arrays: dict[str, NDArray[Any]] = {}
     for name, stage in release.stages.items():
         arrays |= {f"{name}/design/{key}": array for key, array in stage.design.arrays().items()}
         arrays |= {f"{name}/noisy/{family}": array for family, array in stage.sums.items()}
-    return container.write(path, RELEASE, _meta(release), arrays)
+    return container.pack(RELEASE, _meta(release), arrays)
 
 
 def _meta(release: Release) -> dict[str, Any]:

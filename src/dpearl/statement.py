@@ -25,6 +25,7 @@ def facts(release: Release) -> dict[str, Any]:
         "membership_guess": best_guess(release.mu),
         "recipe": release.recipe,
         "plan": release.plan,
+        "digest": release.digest,
         "rows": release.rows,
         "dpearl": release.dpearl,
         "columns": {name: column.kind for name, column in release.embedding.design.schema.columns.items()},
@@ -80,8 +81,9 @@ def privacy_statement(release: Release) -> str:
         f"  Columns: {', '.join(f'{name} ({kind})' for name, kind in told['columns'].items())}.",
         f"  Label: {told['label'] or 'none'}.",
         "  Column names, kinds, bounds, levels and storage types are taken as public: they were declared, not computed.",
-        f"  Plan {release.plan}",
-        f"  Design {release.embedding.design.digest}",
+        f"  Plan    {release.plan}",
+        f"  Design  {release.embedding.design.digest}",
+        f"  Release {release.digest}",
     ]
     return "\n".join(lines)
 
