@@ -373,7 +373,7 @@ def test_a_person_column_needs_add_remove_and_plain_ids(dpearl: Dpearl) -> None:
     Path("s.toml").write_text("person = 'p'\n" + NUMBER + CATEGORY)
     table(p=[["i"], ["j"]])("d.parquet")
     assert "person column 'p' holds no plain ids" in dpearl.refuses(*dpearl.release("d.parquet"))
-    assert "needs the add-remove relation" in dpearl.refuses(*dpearl.release("d.parquet", "--relation", "replace-one"))
+    assert "needs --relation add-remove" in dpearl.refuses(*dpearl.release("d.parquet", "--relation", "replace-one"))
     assert "has no column 'p'" in dpearl.refuses(*dpearl.release("good.csv"))
 
 

@@ -224,7 +224,7 @@ def test_a_shard_without_rows_counts_as_a_shard() -> None:
 
 
 def test_persons_cannot_be_replaced() -> None:
-    with pytest.raises(UsageError, match="needs the add-remove relation"):
+    with pytest.raises(UsageError, match="needs --relation add-remove"):
         Offer(PEOPLE, RECIPES["paper"], BUDGET)
 
 

@@ -44,7 +44,7 @@ class Offer:
 
     def __post_init__(self) -> None:
         if self.schema.person is not None and self.recipe.relation is Relation.REPLACE_ONE:
-            raise UsageError("a person column needs the add-remove relation: replacing a person changes the number of rows")
+            raise UsageError("a person column needs --relation add-remove: replacing a person changes the number of rows")
         if not 0 <= self.seed < 2**63:
             raise UsageError("the seed of the frequencies must lie between 0 and 2^63 - 1")
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from dpearl.design import Design
 from dpearl.embeddings import Block
 from dpearl.errors import UsageError
 from dpearl.owner import Offer
@@ -57,15 +56,13 @@ def forecast(offer: Offer, rows: int) -> Forecast:
         mu2 = offer.targets[stage] ** 2 / offer.budget.mu**2
         weights = sum(block.weight**2 for block in design.blocks)
         for block in design.blocks:
-            noise = _relative_noise(block, design, sigmas[block.family], rows)
+            noise = _relative_noise(block, sigmas[block.family], rows)
             share = mu2 * block.weight**2 / weights
             lines.append(Line(stage, block.family, math.prod(block.shape), share, noise))
     cost = 1 / math.sqrt(offer.recipe.stages["embedding"]) - 1
     return Forecast(offer, rows, tuple(lines), cost)
 
 
-def _relative_noise(block: Block, design: Design, sigma: int, rows: int) -> float:
-    """σ over the largest average: a class's rows for what is conditioned, all rows for the rest."""
-    classes = max(design.codec.classes - 2, 1) if len(block.shape) == 3 or block.family == "count" else 1
-    largest = {"characteristic": math.sqrt(block.norm2 / block.shape[1]) if len(block.shape) == 3 else 1.0}
-    return sigma / (largest.get(block.family, math.sqrt(block.norm2)) * rows / classes)
+def _relative_noise(block: Block, sigma: int, rows: int) -> float:
+    """σ over the most that a class's rows, or all rows, can add up to; nobody is expected in other and missing."""
+    return sigma * max(block.classes - 2, 1) / (block.peak * rows)

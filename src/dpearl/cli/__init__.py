@@ -212,7 +212,8 @@ def audit(
     found = auditing.audit(trials)
     show.findings(found)
     if not all(finding.passed for finding in found):
-        raise FileError("the audit FAILED: this installation does not keep its promise; do not release with it")
+        show.note("dpearl: the audit FAILED: this installation does not keep its promise; do not release with it")
+        raise typer.Exit(1)
     print("Passed: no test could tell neighbours apart better than the statement allows.")
 
 
@@ -246,7 +247,7 @@ def _run() -> int:
         show.mistake(str(error))
         return 2
     except KeyboardInterrupt:
-        show.note("dpearl: interrupted; nothing was written")
+        show.note("dpearl: interrupted; no release was written (a charge already in the ledger stays there)")
         return 130
     except Exception as error:
         if hasattr(error, "format_message"):

@@ -14,7 +14,8 @@ from dpearl.privacy import Relation
 class Block(Protocol):
     """One family of statistics: integer sums over rows, with the reach of a single row known.
 
-    `norm2` bounds the squared length of one row's integers and sets the block's scale.
+    `norm2` bounds the squared length of one row's integers and sets the block's scale; `peak` is the
+    most that a row adds to one of them. Sums are kept for each of `classes` classes, or for one.
     `sensitivity2` bounds the squared change of the sums when one row comes, goes or is
     replaced by a row of the same or of another class.
     """
@@ -25,6 +26,10 @@ class Block(Protocol):
     def weight(self) -> float: ...
     @property
     def shape(self) -> tuple[int, ...]: ...
+    @property
+    def classes(self) -> int: ...
+    @property
+    def peak(self) -> int: ...
     @property
     def norm2(self) -> int: ...
     def sensitivity2(self, relation: Relation, same_class: bool) -> int: ...

@@ -113,6 +113,7 @@ class Characteristic:
     lines: NDArray[np.int64]
     angles: NDArray[np.int32]
     family = "characteristic"
+    peak = UNIT
 
     @property
     def frequencies(self) -> int:

@@ -23,6 +23,7 @@ class Count:
     weight: float
     family = "count"
     norm2 = UNIT**2
+    peak = UNIT
 
     @property
     def shape(self) -> tuple[int, ...]:

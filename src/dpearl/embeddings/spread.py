@@ -39,7 +39,12 @@ class PairwiseDistance:
     diameter2: int
     weight: float
     family = "pairwise-distance"
+    classes = 1
     shape = (1,)
+
+    @property
+    def peak(self) -> int:
+        return math.isqrt(self.norm2)
 
     @property
     def norm2(self) -> int:
@@ -90,6 +95,8 @@ class Moments:
     reach: int
     weight: float
     family = "moments"
+    classes = 1
+    peak = GRID
 
     @property
     def shape(self) -> tuple[int, ...]:
