@@ -1,0 +1,100 @@
+"""The command line as a user meets it: the whole way, the plan's words, help, and the documents that name it."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.main import get_command
+
+from dpearl import RECIPES, Budget, Offer, cli, datasets, load_release
+from dpearl.plan import forecast
+
+ROOT = Path(__file__).parents[1]
+DPEARL = Path(sys.executable).parent / "dpearl"
+
+
+def run(*arguments: str | Path, folder: Path) -> str:
+    done = subprocess.run([DPEARL, *arguments], cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_demo_leaves_a_release_a_statement_and_a_ledger(tmp_path: Path) -> None:
+    out = run("demo", "demo", folder=tmp_path)
+    assert sorted(path.name for path in (tmp_path / "demo").iterdir()) == ["adult.dpearl", "ledger.jsonl", "statement.txt"]
+    made = load_release(tmp_path / "demo" / "adult.dpearl")
+    assert 0.999 < made.epsilon <= 1
+    assert made.digest in out
+    assert (tmp_path / "demo" / "statement.txt").read_text() in out
+
+
+def test_adult_goes_from_a_shell_to_a_checked_statement(tmp_path: Path) -> None:
+    schema = ("--schema", datasets.ADULT_SCHEMA)
+    run("release", datasets.ADULT_TRAIN, *schema, "--epsilon", "1", "-k", "50", "--ledger", "l", "-o", "a", folder=tmp_path)
+    told = json.loads(run("inspect", "a", "--json", folder=tmp_path))
+    assert told["recomputed"]["epsilon"] <= told["stated"]["epsilon"] == 1
+    assert sum(stage["share"] for stage in told["stages"].values()) == pytest.approx(1)
+    words = run("inspect", "a", folder=tmp_path)
+    assert "(1, 1e-05)-differentially private" in words
+    assert "one person (one row), present or absent" in words
+    assert re.search(r"noisy count is about 3[12],\d{3}", words)
+    assert "5.0% of the budget" in words
+    assert "Spent together: epsilon 1.0000; left: 0.0000" in run("ledger", "l", folder=tmp_path)
+
+
+def test_progress_is_silent_where_nobody_looks(tmp_path: Path) -> None:
+    arguments = ("--schema", datasets.ADULT_SCHEMA, "--epsilon", "1", "-k", "5", "-o", "a")
+    command = (DPEARL, "release", datasets.ADULT_TRAIN, *arguments)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stderr.strip().startswith("Written to a.")
+
+
+def test_the_plan_tells_noise_that_falls_with_rows_and_epsilon() -> None:
+    schema = datasets.adult_schema()
+    small, large = (Offer(schema, RECIPES["auto"], Budget(epsilon, 1e-5)) for epsilon in (0.1, 1.0))
+    few, many = forecast(large, 1000), forecast(large, 10_000)
+    assert few.lines[-1].noise == pytest.approx(10 * many.lines[-1].noise)
+    assert forecast(small, 1000).lines[-1].noise > 5 * few.lines[-1].noise
+    assert sum(line.share for line in few.lines) == pytest.approx(1)
+    assert not forecast(small, 1000).hopeful
+    assert forecast(small, forecast(small, 1000).rows_needed).lines[-1].noise == pytest.approx(0.1, rel=1e-3)
+
+
+def test_the_plan_names_the_noise_that_a_release_has() -> None:
+    """Standard deviation of a noisy average of the frequencies, as the plan says, in the release's own units."""
+    offer = Offer(datasets.adult_schema(), RECIPES["auto"], Budget(1.0, 1e-5))
+    block = offer.sketch["embedding"].block("characteristic")
+    sigma = offer.sketch["embedding"].sigmas(offer.targets["embedding"], offer.unit)["characteristic"]
+    assert forecast(offer, 30_000).lines[-1].noise == pytest.approx(sigma / block.peak / 15_000)
+
+
+def test_a_plan_for_too_few_rows_warns_and_says_what_would_do(tmp_path: Path) -> None:
+    plan = ("plan", "--schema", datasets.ADULT_SCHEMA, "--epsilon", "0.1")
+    assert "WARNING: 500 rows are too few" in run(*plan, "--rows", "500", folder=tmp_path)
+    assert "WARNING" not in run(*plan, "--rows", "1000000", folder=tmp_path)
+    assert "makes the noise of the embedding 2.6% larger" in run(*plan, "--rows", "1000000", folder=tmp_path)
+
+
+def test_every_command_and_option_has_help_and_stands_in_the_readme() -> None:
+    readme = (ROOT / "README.md").read_text()
+    for name, command in get_command(cli.app).commands.items():  # type: ignore[attr-defined]
+        assert command.help, name
+        assert f"dpearl {name}" in readme or f"make {name}" in readme, name
+        assert all(getattr(parameter, "help", None) for parameter in command.params if parameter.name != "help"), name
+
+
+def test_the_carried_data_are_whole_and_fit_their_schema() -> None:
+    train, test, schema = datasets.adult(), datasets.adult_test(), datasets.adult_schema()
+    assert (len(train), len(test), train.num_columns) == (32_561, 16_281, 15)
+    codec = Offer(schema, RECIPES["auto"], Budget(1.0, 1e-5)).sketch["embedding"].codec
+    for table in (train, test):
+        codes = codec.encode(table)
+        for name, column in codec.columns.items():
+            assert codec.decode(codes).column(name).cast("string").to_pylist() == table.column(name).cast("string").to_pylist()
+            assert not (column.level(codes[name]) == column.levels - 2).any() or not column.one_hot, "no undeclared level"
+    assert "CC BY 4.0" in (datasets.ADULT_SCHEMA.parent / "ATTRIBUTION.md").read_text()
