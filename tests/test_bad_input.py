@@ -237,10 +237,10 @@ BAD_DATA: dict[str, tuple[str, Write, str]] = {
     "no .npz": ("d.npz", text(GOOD), "d.npz: cannot be read as .npz; is it truncated?"),
     "pickled arrays": (
         "d.npz",
-        archive(a=np.array([SECRET, None])),
-        "'a': holds object values; only plain numbers and text are read",
+        archive(a=np.array([SECRET, None]), b=np.ones(2)),
+        "'a' holds NumPy objects, long doubles or Fortran order; save plain C-ordered numbers or text",
     ),
-    "long doubles": ("d.npz", archive(a=np.ones(2, np.longdouble), b=np.ones(2)), "d.npz: array 'a': holds float128 values; "),
+    "long doubles": ("d.npz", archive(a=np.ones(2, np.longdouble), b=np.ones(2)), "d.npz: 'a' holds NumPy objects, long doubles"),
     "arrays of different length": (
         "d.npz",
         archive(a=np.ones(3), b=np.ones(2)),
@@ -250,7 +250,7 @@ BAD_DATA: dict[str, tuple[str, Write, str]] = {
     "giant picture claimed": (
         "d.npz",
         claimed(f"(2, {10**9}, {10**9})", "|u1"),
-        "one image has more than 2^26 values; scale the images down",
+        "'a' is stored as list<item: uint8>, which is no number; flatten it first",
     ),
     "giant text claimed": ("d.npz", claimed("(9,)", f"<U{10**8}"), "d.npz: cannot be read to its end; is it truncated?"),
     "mixed image sizes": (

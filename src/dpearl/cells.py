@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
@@ -10,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dpearl.schema import level_text, microseconds
+from dpearl.schema import WHOLE, level_text, microseconds
 
 MISSING_WORDS = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None")
 """Texts that mean a missing cell wherever they are not themselves a declared level."""
@@ -50,8 +51,8 @@ def is_text(storage: pa.DataType) -> bool:
 
 def flat(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     """One array of plain values."""
-    cells = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    return cells.cast(cells.type.value_type) if pa.types.is_dictionary(cells.type) else cells
+    cells = column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+    return cells.combine_chunks() if isinstance(cells, pa.ChunkedArray) else cells
 
 
 def filled(cells: pa.Array, null: Any) -> NDArray[Any]:
@@ -60,14 +61,31 @@ def filled(cells: pa.Array, null: Any) -> NDArray[Any]:
     return values
 
 
+def object_texts(values: Iterable[Any]) -> pa.Array:
+    """Python objects as text, each by itself: a type inferred from all of them would let one cell re-code the rest."""
+    return pa.array([_object_text(value) for value in values], pa.string())
+
+
+def _object_text(value: Any) -> str | None:
+    """What a cell says, None where it says nothing; no object may stop a release, so none may raise."""
+    try:
+        plain = value.item() if isinstance(value, np.generic) else value
+        if plain is None or plain != plain:
+            return None
+        text = plain.decode(errors="replace") if isinstance(plain, bytes) else level_text(plain)
+        return text.encode(errors="replace").decode()
+    except Exception:
+        return None
+
+
 def cell_texts(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """Cells as trimmed text, floats as levels spell them: 1.0 as 1, and a narrow 0.1 as 0.1."""
+    """Cells as trimmed text, numbers as levels spell them: 1.0 as 1, and a narrow 0.1 as 0.1."""
     cells = flat(column)
     if pa.types.is_floating(cells.type):
         distinct = (cells.cast(pa.float32()) if pa.types.is_float16(cells.type) else cells).dictionary_encode()
         values = distinct.dictionary.cast(pa.string()).cast(pa.float64())
         return pa.array([level_text(value) for value in values.to_pylist()], pa.string()).take(distinct.indices)
-    return pc.ascii_trim_whitespace(cells.cast(pa.string()))
+    return pc.replace_substring_regex(pc.ascii_trim_whitespace(cells.cast(pa.string())), WHOLE, r"\1")
 
 
 def floats(cells: pa.Array) -> NDArray[np.float64]:

@@ -252,7 +252,7 @@ class CategoryCodec(_Levels):
 
     @cached_property
     def _keys(self) -> pa.Array:
-        return pc.ascii_trim_whitespace(pa.array(self.column.texts, pa.string()))
+        return cell_texts(pa.array(self.column.texts, pa.string()))
 
     @cached_property
     def _whole(self) -> pa.Array:
@@ -409,6 +409,10 @@ def check_storage(where: str, name: str, column: Column, storage: pa.DataType) -
     """Refuse a column whose storage cannot hold the declared kind, before any row is read."""
     if pa.types.is_dictionary(storage):
         storage = storage.value_type
+    if isinstance(storage, pa.OpaqueType):
+        raise DataError(
+            f"{where}: {name!r} holds NumPy objects, long doubles or Fortran order; save plain C-ordered numbers or text"
+        )
     if isinstance(column, Image) and isinstance(storage, pa.FixedShapeTensorType):
         found, declared = (*storage.shape, 1)[:3], (column.height, column.width, column.channels)
         if storage.value_type != pa.uint8():

@@ -29,7 +29,7 @@ from dpearl.privacy import Relation, Unit
 from dpearl.schema import Schema
 
 MAX_FREQUENCIES = 2**17
-MAX_SIGMA = 2**55
+MAX_SIGMA = 2**50
 """Beyond this a draw might leave the range of int64, at odds far below any δ."""
 
 

@@ -94,7 +94,8 @@ def _bounded(tables: Iterable[pa.Table], design: Design) -> Iterator[pa.Table]:
             if who not in _NOBODY and seen.get(who, 0) < most:
                 seen[who] = seen.get(who, 0) + 1
                 keep[place] = True
-        yield table.filter(pa.array(keep))
+        if keep.any():
+            yield table.filter(pa.array(keep))
 
 
 def _people(ids: pa.ChunkedArray) -> list[bytes | None]:
@@ -144,7 +145,8 @@ def load_partial(path: str | Path) -> Embedding:
     try:
         sums = {name.removeprefix("sums."): array for name, array in arrays.items() if name.startswith("sums.")}
         design = load_design(meta["design"], {name: array for name, array in arrays.items() if not name.startswith("sums.")})
-        fits = all(sums[block.family].shape == block.shape for block in design.blocks)
+        shapes = {block.family: (block.shape, np.dtype(np.int64)) for block in design.blocks}
+        fits = {family: (array.shape, array.dtype) for family, array in sums.items()} == shapes
         embedding = Embedding(design, sums, int(meta["rows"]), tuple(meta["shards"]), dict(meta["types"]))
     except (KeyError, TypeError, ValueError):
         fits = False

@@ -98,7 +98,7 @@ def release_rows(
     """Sensitive rows in, a sanitized release out."""
     sources = open_sources(data)
     show = progress or (lambda stage: lambda rows: None)
-    if ledger_path:
+    if ledger_path is not None:
         ledger.check(ledger_path, offer.budget, offer.mu, offer.unit)
     stages = list(offer.sketch)
     first = embed(sources, offer.sketch[stages[0]], threads, show(stages[0]))
@@ -144,7 +144,7 @@ def embed_shard(
 
 
 def _charge(offer: Offer, path: str | Path | None, output: str) -> None:
-    if path:
+    if path is not None:
         ledger.charge(path, offer.budget, offer.mu, offer.unit, offer.digest, output)
 
 

@@ -131,7 +131,9 @@ def load_release(path: str | Path) -> Release:
             types=meta["types"],
             dpearl=meta["dpearl"],
         )
-        honest = "embedding" in stages and release.epsilon <= release.budget.epsilon
+        if not _consistent(release) or release.digest != meta["digest"]:
+            raise ValueError("consistency")
+        honest = release.epsilon <= release.budget.epsilon
     except (DpearlError, KeyError, TypeError, ValueError, AttributeError, ArithmeticError):
         raise FileError(f"{path}: is damaged: its parts do not fit together") from None
     if not honest:
@@ -147,13 +149,27 @@ def _measurement(stage: dict[str, Any], arrays: Mapping[str, NDArray[Any]]) -> M
     design, sums = load_design(stage["design"], part("design")), part("noisy")
     if design.digest != stage["digest"]:
         raise ValueError("design")
-    for block in design.blocks:
-        if sums[block.family].shape != block.shape or sums[block.family].dtype != np.int64:
-            raise ValueError(block.family)
     sigmas = {family: int(sigma) for family, sigma in stage["sigmas"].items()}
-    if min(sigmas.values()) < 1:
+    shapes = {block.family: (block.shape, np.dtype(np.int64)) for block in design.blocks}
+    if {family: (array.shape, array.dtype) for family, array in sums.items()} != shapes or sigmas.keys() != shapes.keys():
+        raise ValueError("blocks")
+    if min(sigmas.values()) < 1 or len(design.blocks) != len(shapes):
         raise ValueError("sigma")
     return Measurement(design, sums, sigmas)
+
+
+def _consistent(release: Release) -> bool:
+    """Whether what a release says of itself agrees with its schema: who is protected, and what is public."""
+    schema, unit = release.embedding.design.schema, release.unit
+    known = isinstance(release.rows, int) and release.rows >= 0
+    times, rest = divmod(unit.rows_per_person, schema.rows_per_person)
+    return (
+        all(stage.design.schema == schema for stage in release.stages.values())
+        and type(unit.rows_per_person) is int
+        and rest == 0
+        and (times == 1 or schema.person is not None)
+        and (known and schema.person is None if unit.relation is Relation.REPLACE_ONE else release.rows is None)
+    )
 
 
 def this_version() -> str:

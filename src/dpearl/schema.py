@@ -63,6 +63,15 @@ def _moment(value: Any) -> Any:
     return value
 
 
+WHOLE = r"^(-?[0-9]+)\.0+$"
+"""A whole number spelt with a fraction, as programs write integers when one is missing: 7.0 is 7."""
+
+
+def level_key(text: str) -> str:
+    """What a level's text and a cell's are compared by."""
+    return re.sub(WHOLE, r"\1", text.strip())
+
+
 def level_text(value: Any) -> str:
     """The text by which a level and a cell are compared: 0, 0.0 and "0" are one level."""
     if isinstance(value, bool):
@@ -151,7 +160,7 @@ class Category(_Declared):
 
     @model_validator(mode="after")
     def _distinct(self) -> Category:
-        texts = [text.strip() for text in self.texts]
+        texts = [level_key(text) for text in self.texts]
         if len(texts) < 2:
             raise ValueError("levels must hold at least two values")
         doubles = sorted({text for text in texts if texts.count(text) > 1}) if len(set(texts)) < len(texts) else []
@@ -163,7 +172,7 @@ class Category(_Declared):
             raise ValueError("levels holds a number that is not finite; use missing = true for NaN")
         if self.other is not None and not self.other.strip():
             raise ValueError("other must not be empty; give it a name, or leave it out")
-        if self.other is not None and self.other.strip() in texts:
+        if self.other is not None and level_key(self.other) in texts:
             raise ValueError(f"other = {self.other!r} is also a level; give it a name of its own")
         return self
 

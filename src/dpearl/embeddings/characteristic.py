@@ -205,7 +205,8 @@ def load_characteristic(
     """A block from its file form; frequencies that would overrun the lattice are refused."""
     columns = tuple(column.levels for column in codec.features.values())
     fits = lines.shape == (len(codec.tops), angles.shape[1]) and angles.shape[0] == sum(columns)
-    if not fits or (np.abs(lines) > _REACH // codec.tops[:, None]).any():
+    limit = _REACH // codec.tops[:, None]
+    if not fits or (lines > limit).any() or (lines < -limit).any():
         raise ValueError("frequencies")
     return Characteristic(codec.classes, columns, weight, scale, seed, lines, angles)
 

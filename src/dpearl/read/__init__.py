@@ -27,7 +27,6 @@ __all__ = ["Source", "batches", "open_sources", "storage_names"]
 _READERS: dict[str, type[CsvSource] | type[ParquetSource] | type[NpzSource]] = {
     ".csv": CsvSource,
     ".tsv": CsvSource,
-    ".txt": CsvSource,
     ".csv.gz": CsvSource,
     ".tsv.gz": CsvSource,
     ".parquet": ParquetSource,
@@ -39,10 +38,14 @@ _READERS: dict[str, type[CsvSource] | type[ParquetSource] | type[NpzSource]] = {
 def open_sources(data: Any) -> list[Source]:
     """Sources of a path, a glob, several of them, or a table in memory."""
     if isinstance(data, (str, Path)):
-        return _open_path(str(data))
-    if isinstance(data, Sequence) and data and all(isinstance(item, (str, Path)) for item in data):
-        return [source for item in data for source in _open_path(str(item))]
-    return [MemorySource.of(data)]
+        data = [data]
+    if not (isinstance(data, Sequence) and data and all(isinstance(item, (str, Path)) for item in data)):
+        return [MemorySource.of(data)]
+    sources = [source for item in data for source in _open_path(str(item))]
+    files = [(status.st_dev, status.st_ino) for status in (Path(source.where).stat() for source in sources)]
+    if len(set(files)) < len(files):
+        raise DataError(f"{data[0]}: the same file is given twice, so that a person would count twice; leave one out")
+    return sources
 
 
 def batches(sources: Sequence[Source], schema: Schema, rows: int) -> Iterator[pa.Table]:
@@ -127,17 +130,19 @@ def _open_path(name: str) -> list[Source]:
 
 
 def _open_folder(path: Path) -> list[Source]:
-    tables = sorted(item for item in path.rglob("*") if item.is_file() and _suffix(item) in _READERS)
+    visible = [item for item in path.rglob("*") if not any(part.startswith(".") for part in item.relative_to(path).parts)]
+    tables = sorted(item for item in visible if item.is_file() and _suffix(item) in _READERS)
     if tables:
         return [_reader(item) for item in tables]
-    pictures = sorted(item for item in path.glob("*/*") if is_picture(item))
+    pictures = [item for item in visible if is_picture(item) and item.parent.parent == path]
+    pictures.sort(key=lambda item: (item.name, item.parent.name))  # the label is a cell: no place may hang on it
     if pictures:
         return [FolderSource(path, tuple(pictures))]
     raise DataError(f"{path}: folder holds no data; expected .parquet, .csv or .npz files, or LABEL/image.png")
 
 
 def _reader(path: Path) -> Source:
-    reader = _READERS.get(_suffix(path))
+    reader = CsvSource if path.suffix.lower() == ".txt" else _READERS.get(_suffix(path))
     if reader is None:
         raise DataError(f"{path}: unknown kind of file; use .csv, .parquet, .npz or a folder of images")
     if path.stat().st_size == 0:
@@ -153,9 +158,9 @@ def _suffix(path: Path) -> str:
 def storage_names(sources: Sequence[Source], schema: Schema) -> dict[str, str]:
     """Storage types of the declared columns, for rows to come back in the types they came in.
 
-    Types are public like names, with one exception: NumPy and pandas turn whole numbers into floats
-    and booleans into objects as soon as one is missing, which would tell that one is. There the
-    schema decides, and of the type only what no cell can change.
+    Types are public like names, with one exception: NumPy and pandas, and files that pandas wrote, turn
+    whole numbers into floats as soon as one is missing, which would tell that one is. There the
+    schema decides.
     """
     first = sources[0]
     names = {name: _storage_name(first, name, column) for name, column in schema.columns.items()} if first.typed else {}
@@ -163,7 +168,7 @@ def storage_names(sources: Sequence[Source], schema: Schema) -> dict[str, str]:
 
 
 def _storage_name(source: Source, name: str, column: Column) -> str | None:
-    kind = source.guessed.get(name) if isinstance(source, MemorySource) else None
+    kind = source.guessed.get(name)
     if kind is None:
         return storage_name(column, source.types[name])
     if kind not in "iuf" or isinstance(column, Number):

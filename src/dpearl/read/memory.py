@@ -10,9 +10,10 @@ import narwhals as nw
 import numpy as np
 import pyarrow as pa
 
+from dpearl.cells import flat, object_texts
 from dpearl.errors import DataError
 from dpearl.read.pictures import picture_cells, picture_type
-from dpearl.read.tables import unique
+from dpearl.read.tables import guessed_by_pandas, unique
 from dpearl.schema import Schema
 
 _ROWS = 2**14
@@ -34,7 +35,7 @@ class MemorySource:
         if isinstance(data, pa.RecordBatch):
             data = pa.Table.from_batches([data])
         if isinstance(data, pa.Table):
-            return cls(data, {})
+            return cls(data, {}, guessed_by_pandas(data.schema))
         if isinstance(data, Mapping):
             return cls(*_split(data))
         return cls(_from_frame(data), {}, _guessed(data.dtypes) if _is_pandas(data) else {})
@@ -63,8 +64,7 @@ class MemorySource:
     def _cells(self, name: str, start: int, size: int) -> pa.Array:
         if name in self.pictures:
             return picture_cells(self.pictures[name][start : start + size], name)
-        column = self.table.column(name).slice(start, size)
-        return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
+        return flat(self.table.column(name).slice(start, size))
 
 
 def like(table: pa.Table, frame: Any) -> Any:
@@ -101,25 +101,41 @@ def _from_frame(data: Any) -> pa.Table:
 
 
 def _pandas_cells(series: Any) -> pa.Array:
-    """Object columns may mix types: their cells go by their text."""
+    """Typed columns as they are; objects, also as the levels of a categorical, cell by cell."""
+    if getattr(series.dtype, "categories", series).dtype == np.dtype(object):
+        return object_texts(series)
     try:
         cells = pa.Array.from_pandas(series)
-    except (pa.ArrowException, TypeError):
-        cells = pa.array([None if value is None or value != value else str(value) for value in series], pa.string())
+    except (pa.ArrowException, UnicodeEncodeError):
+        return object_texts(series)
     return cells.combine_chunks() if isinstance(cells, pa.ChunkedArray) else cells
 
 
 def _guessed(dtypes: Any) -> dict[str, str]:
     """Whole numbers, floats, booleans and objects: one missing or foreign cell turns each into the next."""
-    return {str(name): dtype.kind for name, dtype in dtypes.items() if isinstance(dtype, np.dtype) and dtype.kind in "iufbO"}
+    return {str(name): dtype.kind for name, dtype in dtypes.items() if isinstance(dtype, np.dtype) and dtype.kind in "iufbOSU"}
 
 
 def _split(data: Mapping[str, Any]) -> tuple[pa.Table, dict[str, np.ndarray[Any, Any]], dict[str, str]]:
-    arrays = {str(name): np.asarray(values) for name, values in data.items()}
+    """Columns given as arrays keep their type; those given as lists are objects, whatever they hold."""
+    arrays = {str(name): _array(values) for name, values in data.items()}
     lengths = {len(values) for values in arrays.values() if values.ndim}
     if len(lengths) != 1:
         raise DataError("table: its columns differ in length; give every column the same number of rows")
     pictures = {name: values for name, values in arrays.items() if values.ndim > 1}
     cells = {name: values for name, values in arrays.items() if values.ndim == 1}
     guessed = _guessed({name: values.dtype for name, values in cells.items()})
-    return pa.table({name: pa.array(values) for name, values in cells.items()}), pictures, guessed
+    return pa.table({name: _numpy_cells(values) for name, values in cells.items()}), pictures, guessed
+
+
+def _array(values: Any) -> np.ndarray[Any, Any]:
+    if hasattr(values, "__array__"):
+        return np.asarray(values)
+    objects = list(values)
+    array = np.empty(len(objects), object)
+    array[:] = [np.str_() if isinstance(value, (list, tuple)) else value for value in objects]
+    return array
+
+
+def _numpy_cells(values: np.ndarray[Any, Any]) -> pa.Array:
+    return object_texts(values) if values.dtype.kind in "OSU" else pa.array(values)

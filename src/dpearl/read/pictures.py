@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import os
 import warnings
 import zipfile
 import zlib
@@ -10,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -18,18 +20,16 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 from PIL import Image as pillow
 
+from dpearl.cells import object_texts
 from dpearl.errors import DataError
 from dpearl.schema import Image, Schema
 
 _ROWS = 2**12
 _MODES = {1: ("L", "1"), 3: ("RGB",)}
-_SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff")
-_FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF")
+_SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp")
+_FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP")
+_LARGEST = 2**26
 _ZIP_ERRORS = (OSError, zipfile.BadZipFile, zlib.error, ValueError, EOFError, RuntimeError)
-
-
-_CORRUPT = (OSError, SyntaxError, ValueError, EOFError)
-"""What decoders raise on bytes that make no image; such a picture is a missing cell."""
 
 
 def is_picture(path: Path) -> bool:
@@ -60,6 +60,10 @@ class NpzSource:
     typed = True
 
     @property
+    def guessed(self) -> dict[str, str]:
+        return {name: dtype.kind for name, (shape, dtype) in self._shapes.items() if len(shape) == 1}
+
+    @property
     def where(self) -> str:
         return str(self.path)
 
@@ -74,14 +78,13 @@ class NpzSource:
 
     def _head(self, archive: zipfile.ZipFile, member: str) -> tuple[tuple[int, ...], np.dtype[Any]]:
         with archive.open(member) as stream:
-            return _npy_header(stream, f"{self.where}: array {member.removesuffix('.npy')!r}")
+            return _npy_header(stream)
 
     @property
     def types(self) -> dict[str, pa.DataType]:
         types = {}
         for name, (shape, dtype) in self._shapes.items():
-            where = f"{self.where}: array {name!r}"
-            types[name] = pa.from_numpy_dtype(dtype) if len(shape) == 1 else picture_type(shape[1:], where)
+            types[name] = _array_type(shape, dtype)
         return types
 
     @property
@@ -103,7 +106,7 @@ class NpzSource:
             with zipfile.ZipFile(self.path) as archive:
                 streams = {name: archive.open(f"{name}.npy") for name in schema.reads}
                 for stream in streams.values():
-                    _npy_header(stream, self.where)
+                    _npy_header(stream)
                 for start in range(0, max(lengths.values()), _ROWS):
                     size = min(_ROWS, max(lengths.values()) - start)
                     cells = [self._cells(name, streams[name], size) for name in schema.reads]
@@ -116,20 +119,27 @@ class NpzSource:
         width = dtype.itemsize * int(np.prod(shape[1:], dtype=np.int64))
         values = np.frombuffer(stream.read(size * width), dtype).reshape(size, *shape[1:])
         if len(shape) == 1:
-            return pa.array(values.astype(dtype.newbyteorder("=")))
+            return object_texts(values) if dtype.kind in "SU" else pa.array(values.astype(dtype.newbyteorder("=")))
         return picture_cells(values, f"{self.where}: array {name!r}")
 
 
-def _npy_header(stream: IO[bytes], where: str) -> tuple[tuple[int, ...], np.dtype[Any]]:
+def _npy_header(stream: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    """Shape and type, nothing of the content; an array that cannot be streamed is of no type."""
     major, _ = npy.read_magic(stream)
     shape, fortran, dtype = (npy.read_array_header_1_0 if major == 1 else npy.read_array_header_2_0)(stream)
-    if dtype.hasobject or not shape or dtype.kind not in "biufSU" or dtype.char == "g":
-        raise DataError(f"{where}: holds {dtype} values; only plain numbers and text are read, never pickled objects")
-    if (fortran and len(shape) > 1) or (dtype.kind in "SU" and len(shape) > 1):
-        raise DataError(f"{where}: save it in C order (numpy.ascontiguousarray) and try again")
-    if len(shape) > 1 and int(np.prod(shape[1:], dtype=object)) > 2**26:
-        raise DataError(f"{where}: one image has more than 2^26 values; scale the images down")
-    return shape, dtype
+    streams = dtype.kind in "biufSU" and dtype.char != "g" and not (fortran and len(shape) > 1)
+    return shape or (0,), dtype if streams else np.dtype(object)
+
+
+def _array_type(shape: tuple[int, ...], dtype: np.dtype[Any]) -> pa.DataType:
+    """How an array is stored, as far as a schema may declare it: undeclared arrays are never refused."""
+    if dtype.kind == "O":
+        return pa.opaque(pa.null(), "object or Fortran-ordered array", "NumPy")
+    cells = pa.string() if dtype.kind in "SU" else pa.from_numpy_dtype(dtype)
+    if len(shape) == 1:
+        return cells
+    is_picture = len(shape) in (3, 4) and 0 not in shape[1:] and math.prod(shape[1:]) <= _LARGEST
+    return pa.fixed_shape_tensor(cells, shape[1:]) if is_picture and dtype.kind in "biuf" else pa.list_(cells)
 
 
 @dataclass(frozen=True)
@@ -139,6 +149,7 @@ class FolderSource:
     path: Path
     files: tuple[Path, ...]
     typed = False
+    guessed: ClassVar[dict[str, str]] = {}
 
     @property
     def where(self) -> str:
@@ -160,7 +171,9 @@ class FolderSource:
                 with _opened(file) as picture:
                     shape = (picture.height, picture.width, *([3] if len(picture.getbands()) >= 3 else []))
                     return {"image": pa.fixed_shape_tensor(pa.uint8(), shape), "label": pa.string()}
-            except _CORRUPT:
+            except DataError:
+                raise
+            except Exception:  # decoders raise anything on bytes that make no image
                 continue
         raise DataError(f"{self.where}: none of its images can be opened; are they damaged?")
 
@@ -172,7 +185,7 @@ class FolderSource:
 
     def _cells(self, name: str, files: tuple[Path, ...], schema: Schema) -> pa.Array:
         if name == "label":
-            return pa.array([file.parent.name for file in files], pa.string())
+            return object_texts(os.fsencode(file.parent.name) for file in files)
         column = schema.columns[name]
         assert isinstance(column, Image)
         return pa.array([_pixels(file, column) for file in files], pa.binary(column.pixels))
@@ -184,14 +197,16 @@ def _pixels(file: Path, column: Image) -> bytes | None:
         with _opened(file) as picture:
             if picture.size != (column.width, column.height):
                 raise DataError(
-                    f"{file}: is {picture.height} x {picture.width} pixels, the schema declares "
+                    f"{file.name}: is {picture.height} x {picture.width} pixels, the schema declares "
                     f"{column.height} x {column.width}; bring all images to one size"
                 )
             if picture.mode not in _MODES[column.channels]:
                 wanted = "grey (L)" if column.channels == 1 else "RGB"
-                raise DataError(f"{file}: has colour mode {picture.mode}, the schema needs {wanted}; convert the images")
+                raise DataError(f"{file.name}: has colour mode {picture.mode}, the schema needs {wanted}; convert the images")
             return picture.convert(_MODES[column.channels][0]).tobytes()
-    except _CORRUPT:
+    except DataError:
+        raise
+    except Exception:  # decoders raise anything on bytes that make no image: a missing cell
         return None
 
 
@@ -205,4 +220,4 @@ def _opened(file: Path) -> Iterator[pillow.Image]:
             with pillow.open(file, formats=_FORMATS) as picture:
                 yield picture
         except (pillow.DecompressionBombError, pillow.DecompressionBombWarning):
-            raise DataError(f"{file}: claims more pixels than any image here should have; remove it") from None
+            raise DataError(f"{file.name}: claims more pixels than any image here should have; remove it") from None

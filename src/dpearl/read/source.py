@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Protocol
 
 import pyarrow as pa
@@ -19,6 +19,8 @@ class Source(Protocol):
     def types(self) -> dict[str, pa.DataType]: ...
     @property
     def suggested(self) -> dict[str, pa.DataType]: ...
+    @property
+    def guessed(self) -> Mapping[str, str]: ...
     @property
     def typed(self) -> bool: ...
     @property

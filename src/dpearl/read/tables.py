@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 import pyarrow.csv as arrow_csv
@@ -30,17 +30,32 @@ def unique(names: list[str], where: str) -> list[str]:
     return names
 
 
+def guessed_by_pandas(schema: pa.Schema) -> dict[str, str]:
+    """NumPy's kind of columns that went through pandas, where one missing cell turns whole numbers into floats."""
+    if b"pandas" not in (schema.metadata or {}):
+        return {}
+    kinds = {column.name: _KINDS.get(str(column.type).rstrip("0123456789"), "") for column in schema}
+    return {name: kind for name, kind in kinds.items() if kind}
+
+
+_KINDS = {"int": "i", "uint": "u", "float": "f", "halffloat": "f", "double": "f", "bool": "b"}
+
+
 @dataclass
 class _Tap(io.RawIOBase):
     """A byte stream that stops where it is no UTF-8 text, and ends in a line of its own.
 
     The last line has a NUL, so no other line is like it, and a cell too many, so it is reported as
-    ragged. It is not reported where a quote is still open: then it is part of a cell.
+    ragged. It is not reported where a quote is still open: then it is part of a cell. A carriage
+    return at the end of a block waits for the next: Arrow would lose a line feed behind it.
     """
 
     stream: Any
     where: str
     end: bytes
+    held: bytes = b""
+    last: bytes = b"\n"
+    closed_line: bool = False
     decoder: codecs.IncrementalDecoder = field(default_factory=codecs.getincrementaldecoder("utf-8-sig"))
 
     def readable(self) -> bool:
@@ -48,9 +63,14 @@ class _Tap(io.RawIOBase):
 
     def read(self, size: int | None = -1) -> bytes:
         size = _BLOCK if size is None or size < 0 else size
-        data: bytes = self.stream.read(size)
+        data: bytes = self.held + self.stream.read(size - len(self.held))
         room = size - len(data)
-        _text(data, self.decoder, self.where, final=room > 0)
+        _text(data[len(self.held) :], self.decoder, self.where, final=room > 0)
+        self.held = b"\r" if data.endswith(b"\r") and not room else b""
+        data = data[: len(data) - len(self.held)]
+        self.last = data[-1:] or self.last
+        if room and not self.closed_line:
+            self.closed_line, self.end = True, (b"" if self.last in b"\r\n" else b"\n") + self.end
         data, self.end = data + self.end[:room], self.end[room:]
         return data
 
@@ -72,6 +92,7 @@ class CsvSource:
     path: Path
     typed = False
     rows = None
+    guessed: ClassVar[dict[str, str]] = {}
 
     @property
     def where(self) -> str:
@@ -89,7 +110,7 @@ class CsvSource:
                 parse = arrow_csv.ParseOptions(
                     delimiter=self._header[1], newlines_in_values=True, invalid_row_handler=lambda _: "skip"
                 )
-                tap = _Tap(stream, self.where, b"\n")
+                tap = _Tap(stream, self.where, b"")
                 reader = arrow_csv.open_csv(pa.PythonFile(tap, mode="r"), parse_options=parse)
                 return dict(zip(reader.schema.names, reader.schema.types, strict=True))
         except pa.ArrowException:
@@ -118,7 +139,7 @@ class CsvSource:
     @property
     def _end(self) -> bytes:
         names, delimiter = self._header
-        return b"\n" + delimiter.encode() * len(names) + b"\0\n"
+        return delimiter.encode() * len(names) + b"\0\n"
 
     def _open(self) -> Any:
         return pa.input_stream(self.path, compression="detect", buffer_size=None)
@@ -142,7 +163,12 @@ class CsvSource:
         reader = arrow_csv.open_csv(
             pa.PythonFile(tap, mode="r"),
             read_options=arrow_csv.ReadOptions(use_threads=False, block_size=_BLOCK),
-            parse_options=arrow_csv.ParseOptions(delimiter=self._header[1], newlines_in_values=True, invalid_row_handler=keep),
+            parse_options=arrow_csv.ParseOptions(
+                delimiter=self._header[1],
+                newlines_in_values=True,
+                invalid_row_handler=keep,
+                ignore_empty_lines=len(self._header[0]) > 1,
+            ),
             convert_options=arrow_csv.ConvertOptions(
                 include_columns=schema.reads, column_types=dict.fromkeys(schema.reads, pa.string()), strings_can_be_null=False
             ),
@@ -193,6 +219,11 @@ class ParquetSource:
     def rows(self) -> int:
         with self._open() as file:
             return int(file.metadata.num_rows)
+
+    @cached_property
+    def guessed(self) -> dict[str, str]:
+        with self._open() as file:
+            return guessed_by_pandas(file.schema_arrow)
 
     @cached_property
     def types(self) -> dict[str, pa.DataType]:
