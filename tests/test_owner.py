@@ -147,7 +147,7 @@ def test_partial_sums_lead_to_the_same_release_as_the_whole(name: str, tmp_path:
 
 def test_a_used_up_budget_refuses_partial_sums_too(tmp_path: Path) -> None:
     book = tmp_path / "ledger.jsonl"
-    set_budget(book, Budget(0.5, 1e-5))
+    set_budget(book, 0.5)
     partial = embed_shard(rows(10), SCHEMA, small(RECIPES["auto"]), 0, 1, None)
     with pytest.raises(BudgetError):
         release_sums(partial, offer_for_sums(partial, small(RECIPES["auto"]), BUDGET), book)

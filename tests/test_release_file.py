@@ -169,7 +169,7 @@ def sigma(family: str, change: Callable[[int], Any]) -> Callable[[dict[str, Any]
 
 @pytest.mark.parametrize("family", ["count", "characteristic"])
 def test_less_noise_than_the_stated_epsilon_needs_is_refused(family: str, tiny: Path) -> None:
-    with pytest.raises(FileError, match="does not support the epsilon|do not fit together"):
+    with pytest.raises(FileError, match=r"does not support the epsilon|do not fit together"):
         load_release(forged(tiny, sigma(family, lambda honest: honest - max(1, honest // 100))))
 
 
@@ -185,7 +185,7 @@ def statement(key: str, value: Any) -> Callable[[dict[str, Any], Arrays], None]:
     ("key", "value"), [("epsilon", 0.9), ("delta", 1e-6), ("rows_per_person", 2), ("relation", "replace-one")]
 )
 def test_a_statement_that_promises_more_is_refused(key: str, value: Any, tiny: Path) -> None:
-    with pytest.raises(FileError, match="does not support the epsilon|do not fit together"):
+    with pytest.raises(FileError, match=r"does not support the epsilon|do not fit together"):
         load_release(forged(tiny, statement(key, value)))
 
 

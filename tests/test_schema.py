@@ -58,7 +58,7 @@ def test_grid_points_are_counted_in_decimals(column: dict[str, Any], points: int
     [
         ({"kind": "number", "lower": 1, "upper": 1}, "lower must be less"),
         ({"kind": "number", "lower": 2, "upper": 1}, "lower must be less"),
-        ({"kind": "number", "lower": "nan", "upper": 1}, "finite"),
+        ({"kind": "number", "lower": float("nan"), "upper": 1}, "finite"),
         ({"kind": "number", "lower": 0, "upper": float("inf")}, "finite"),
         ({"kind": "number", "lower": -1.7e308, "upper": 1.7e308}, "too large"),
         ({"kind": "number", "lower": 0, "upper": 1, "step": 0}, "step must be positive"),
@@ -130,7 +130,8 @@ def test_dates_and_moments_are_read_as_toml_spells_them(tmp_path: Path) -> None:
     spellings = ["2020-01-01", "2020-01-01T00:00:00", '"2020-01-01"', "2020-01-01T00:00:00Z", "2020-01-01T02:00:00+02:00"]
     for place, lower in enumerate(spellings):
         file = tmp_path / f"{place}.toml"
-        file.write_text(f'[columns.at]\nkind = "datetime"\nlower = {lower}\nupper = 2020-01-03\nstep = "12h"\n')
+        upper = "2020-01-03T00:00:00Z" if lower[-1] == "Z" or "+" in lower else "2020-01-03"
+        file.write_text(f'[columns.at]\nkind = "datetime"\nlower = {lower}\nupper = {upper}\nstep = "12h"\n')
         column = load_schema(file).columns["at"]
         assert isinstance(column, Datetime)
         assert (column.span[0], column.points) == (1577836800 * 10**6, 5)

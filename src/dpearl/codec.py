@@ -166,6 +166,7 @@ class NumberCodec(_Line):
     def _log_grid(self) -> NDArray[np.float64]:
         lower, upper = self._bounds
         grid = lower * np.exp(np.arange(TOP + 1) / TOP * np.log(upper / lower))
+        grid[0], grid[-1] = lower, upper
         return np.asarray(np.clip(grid, lower, upper))
 
     @cached_property
@@ -182,7 +183,10 @@ class DatetimeCodec(_Line):
     """A number of steps since the lower bound."""
 
     column: Datetime
-    natural = pa.timestamp("us")
+
+    @property
+    def natural(self) -> pa.DataType:
+        return pa.timestamp("us", None if self.column.lower.tzinfo is None else "UTC")
 
     def accepts(self, storage: pa.DataType) -> bool:
         return pa.types.is_timestamp(storage) or pa.types.is_date(storage) or is_text(storage)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import json
+import math
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,6 +23,7 @@ from dpearl.container import sync_folder
 from dpearl.errors import BudgetError, FileError, UsageError
 from dpearl.privacy import Budget, Relation, Unit, compose, epsilon_of
 
+DELTA = 1e-5
 _ROOT = "0" * 64
 
 
@@ -51,6 +53,11 @@ class Ledger:
         return compose(charge.mu for charge in self.charges)
 
     @property
+    def left(self) -> float:
+        """ε that one further release may have at the ledger's δ: what is left of μ², not of ε."""
+        return epsilon_of(math.sqrt(max(self.budget.mu**2 - self.mu**2, 0.0)), self.budget.delta)
+
+    @property
     def spent(self) -> float:
         """ε of all charges together at the ledger's δ."""
         return epsilon_of(self.mu, self.budget.delta)
@@ -68,12 +75,13 @@ def read_ledger(path: str | Path) -> Ledger:
         raise FileError(f"{path}: cannot be read as a ledger") from None
 
 
-def set_budget(path: str | Path, budget: Budget) -> Ledger:
-    """Open a ledger, or record the owner's decision to change its total."""
+def set_budget(path: str | Path, epsilon: float, delta: float | None = None) -> Ledger:
+    """Open a ledger, or record the owner's decision to change its total; its δ stays unless one is given."""
     with _locked(Path(path)) as file:
         text = file.read()
-        head = _parse(text, Path(path)).head if text else _ROOT
-        _append(file, head, _budget_entry(budget))
+        earlier = _parse(text, Path(path)) if text else None
+        kept = earlier.budget.delta if earlier else DELTA
+        _append(file, earlier.head if earlier else _ROOT, _budget_entry(Budget(epsilon, kept if delta is None else delta)))
         file.seek(0)
         return _parse(file.read(), Path(path))
 
@@ -92,6 +100,8 @@ def charge(path: str | Path, budget: Budget, mu: float, unit: Unit, plan: str, o
 
 def check(path: str | Path, budget: Budget, mu: float, unit: Unit) -> None:
     """Refuse early what `charge` would refuse later, so that no time is lost on it."""
+    if not Path(path).parent.is_dir():
+        raise FileError(f"{path}: folder {Path(path).parent} does not exist; create it first")
     if Path(path).exists() and Path(path).stat().st_size:
         _refuse(read_ledger(path), Charge(mu, budget.delta, unit, "", "", ""), Path(path))
 
@@ -99,12 +109,16 @@ def check(path: str | Path, budget: Budget, mu: float, unit: Unit) -> None:
 def _refuse(ledger: Ledger, wanted: Charge, path: Path) -> None:
     for earlier in ledger.charges[:1]:
         if earlier.unit != wanted.unit:
-            raise BudgetError(f"{path}: protects {earlier.unit}, this release {wanted.unit}; keep one ledger for each")
+            raise BudgetError(
+                f"{path}: protects {earlier.unit}, this release {wanted.unit}; releases about the same people must share one "
+                "unit: change --relation or --rows-per-person, or give another ledger if these are other people"
+            )
     total = epsilon_of(compose([ledger.mu, wanted.mu]), ledger.budget.delta)
     if total > ledger.budget.epsilon:
         raise BudgetError(
             f"{path}: budget exceeded: {ledger.spent:.4g} of epsilon {ledger.budget.epsilon:.4g} is spent and this release "
-            f"would make it {total:.4g}; ask for less, or raise the total with `dpearl ledger {path} --epsilon TOTAL`"
+            f"would make it {total:.4g} at the ledger's delta {ledger.budget.delta:g}; ask for less, or raise the total with "
+            f"`dpearl ledger {path} --epsilon TOTAL`"
         )
 
 
@@ -173,8 +187,9 @@ def _locked(path: Path) -> Iterator[IO[str]]:
             yield file
         if is_new:
             sync_folder(path.parent)
-    except (OSError, UnicodeDecodeError):
-        raise FileError(f"{path}: the ledger cannot be opened for writing; check the folder and its permissions") from None
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", "not a text file")
+        raise FileError(f"{path}: the ledger cannot be written ({reason}); nothing was released") from None
 
 
 def _now() -> str:

@@ -19,6 +19,7 @@ from dpearl import container, ledger
 from dpearl.canonical import canonical
 from dpearl.design import Design, Recipe, Scale, auxiliary_design, embedding_design, public_scale
 from dpearl.embed import PARTIAL, Embedding, Progress, embed
+from dpearl.embeddings.characteristic import Characteristic
 from dpearl.embeddings.spread import Moments, PairwiseDistance
 from dpearl.errors import UsageError
 from dpearl.privacy import Budget, Relation, Unit, compose
@@ -122,6 +123,21 @@ def offer_for_sums(partial: Embedding, recipe: Recipe, budget: Budget) -> Offer:
     """The offer that sums can still serve: their design is fixed and its scale is public."""
     fixed = replace(recipe, scale=Scale.PUBLIC)
     return Offer(partial.design.schema, fixed, budget, shards=len(partial.shards), sums=partial.design)
+
+
+def check_agreement(partial: Embedding, schema: Schema | None, scale: Scale | None, frequencies: int | None, seed: int) -> None:
+    """Refuse options that partial sums, which were made under a design of their own, can no longer follow."""
+    made = partial.design.block("characteristic")
+    assert isinstance(made, Characteristic)
+    disagree = {
+        "--schema or --rows-per-person": schema not in (None, partial.design.schema),
+        "--scale": scale not in (None, Scale.PUBLIC),
+        "-k": frequencies not in (None, made.frequencies),
+        "--seed": seed not in (0, made.seed),
+    }
+    for option, differs in disagree.items():
+        if differs:
+            raise UsageError(f"{option} differs from what the partial sums were made with; leave it out, or embed again")
 
 
 def estimated_scale(measured: Measurement, rows: int | None) -> float:

@@ -96,7 +96,13 @@ def _plain(value: float) -> float | int:
     return int(value) if _whole(value) else value
 
 
-Finite = Annotated[float, AfterValidator(_finite), PlainSerializer(_plain)]
+def _number(value: Any) -> Any:
+    if isinstance(value, (str, bool)):
+        raise ValueError("must be a number, such as 17")
+    return value
+
+
+Finite = Annotated[float, BeforeValidator(_number), AfterValidator(_finite), PlainSerializer(_plain)]
 Moment = Annotated[datetime, BeforeValidator(_moment), PlainSerializer(lambda moment: moment.isoformat())]
 Level = StrictStr | StrictBool | StrictInt | StrictFloat
 
@@ -112,9 +118,9 @@ class Number(_Declared):
     lower: Finite
     upper: Finite
     step: Finite | None = None
-    log: bool = False
+    log: StrictBool = False
     spikes: tuple[Finite, ...] = ()
-    missing: bool = False
+    missing: StrictBool = False
 
     @model_validator(mode="after")
     def _consistent(self) -> Number:
@@ -156,7 +162,7 @@ class Category(_Declared):
     kind: Literal["category"] = "category"
     levels: tuple[Level, ...]
     other: str | None = None
-    missing: bool = False
+    missing: StrictBool = False
 
     @model_validator(mode="after")
     def _distinct(self) -> Category:
@@ -186,7 +192,7 @@ class Boolean(_Declared):
     """True or false."""
 
     kind: Literal["boolean"] = "boolean"
-    missing: bool = False
+    missing: StrictBool = False
 
 
 class Datetime(_Declared):
@@ -196,12 +202,14 @@ class Datetime(_Declared):
     lower: Moment
     upper: Moment
     step: str = "1s"
-    missing: bool = False
+    missing: StrictBool = False
 
     @model_validator(mode="after")
     def _consistent(self) -> Datetime:
         if not re.fullmatch(r"[1-9]\d{0,8}(us|ms|s|min|h|d)", self.step):
             raise ValueError("step must be a number and a unit: us, ms, s, min, h or d, such as 15min")
+        if (self.lower.tzinfo is None) != (self.upper.tzinfo is None):
+            raise ValueError("give both bounds a time zone, or neither")
         if self.span[0] >= self.span[1]:
             raise ValueError("lower must be earlier than upper")
         if self.points < 2:

@@ -64,7 +64,7 @@ def privacy_statement(release: Release) -> str:
         f"Recomputed from the file's own numbers: epsilon {release.epsilon:.6f} at delta {release.budget.delta:g}.",
         f"Unit of protection: {release.unit}.",
         _rows_line(release),
-        "An attacker who knows every other row and must guess whether one person is in the data, an even bet,",
+        f"An attacker who knows every other row and must guess {_guess(release)}, an even bet,",
         f"is right at most {100 * told['membership_guess']:.1f}% of the time.",
         "This covers everything made from this file, for ever: training, samples, reports.",
         "",
@@ -72,7 +72,8 @@ def privacy_statement(release: Release) -> str:
         f"  Mechanism: integer sums plus exactly rounded Gaussian noise; recipe {release.recipe}, dpearl {release.dpearl}.",
     ]
     for name, stage in told["stages"].items():
-        lines.append(f"  {name}: {100 * stage['share']:.1f}% of the budget (alone: epsilon {stage['epsilon_alone']:.3f})")
+        alone = f"counted in mu squared (alone: epsilon {stage['epsilon_alone']:.3f})"
+        lines.append(f"  {name}: {100 * stage['share']:.1f}% of the budget, {alone}")
         lines += [f"    {_block_line(block)}" for block in stage["blocks"]]
     characteristic = release.embedding.design.block("characteristic")
     assert isinstance(characteristic, Characteristic)
@@ -80,12 +81,18 @@ def privacy_statement(release: Release) -> str:
         f"  Scale of the frequencies: {characteristic.scale:.4g}; public seed {characteristic.seed}.",
         f"  Columns: {', '.join(f'{name} ({kind})' for name, kind in told['columns'].items())}.",
         f"  Label: {told['label'] or 'none'}.",
-        "  Column names, kinds, bounds, levels and storage types are taken as public: they were declared, not computed.",
+        "  Column names, kinds, bounds and levels were declared; storage types are the input's. All are taken as public.",
         f"  Plan    {release.plan}",
         f"  Design  {release.embedding.design.digest}",
         f"  Release {release.digest}",
     ]
     return "\n".join(lines)
+
+
+def _guess(release: Release) -> str:
+    if release.unit.relation is Relation.REPLACE_ONE:
+        return "which of two possible records one person has"
+    return "whether one person is in the data"
 
 
 def _rows_line(release: Release) -> str:

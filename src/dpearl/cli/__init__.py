@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import sys
@@ -23,7 +24,7 @@ from dpearl.plan import forecast
 from dpearl.privacy import Budget, Relation
 from dpearl.read import open_sources
 from dpearl.release import Release, load_release, save_release, this_version
-from dpearl.schema import load_schema
+from dpearl.schema import Schema, load_schema
 from dpearl.statement import facts, privacy_statement
 
 app = typer.Typer(
@@ -33,6 +34,8 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
+
+_INTERRUPTED = 130
 
 Data = Annotated[list[str], typer.Argument(help="Files, folders or globs: CSV, Parquet, .npz, LABEL/image.png; or partial sums.")]
 SchemaFile = Annotated[Path, typer.Option("--schema", help="Schema file (TOML).")]
@@ -67,8 +70,14 @@ def _recipe(name: str, relation: Relation | None, scale: Scale | None, frequenci
 
 
 @app.command()
-def schema(data: Annotated[str, typer.Argument(help="Data to describe.")], output: Output) -> None:
+def schema(
+    data: Annotated[str, typer.Argument(help="Data to describe.")],
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="File to write, never overwritten; else printed.")] = None,
+) -> None:
     """Draft a schema: names and kinds; bounds and levels are left for you to declare."""
+    if output is None:
+        print(draft(open_sources(data)), end="")
+        return
     container.claim(output)
     container.place_file(output, draft(open_sources(data)).encode())
     show.note(f"{output}: fill in the blanks from public knowledge, then run `dpearl plan --schema {output} ...`")
@@ -84,10 +93,17 @@ def plan(
     relation: RelationName = None,
     scale: ScaleName = None,
     frequencies: Frequencies = None,
+    rows_per_person: RowsPerPerson = None,
 ) -> None:
     """Tell what a budget buys, without data."""
-    offer = owner.Offer(load_schema(schema), _recipe(recipe, relation, scale, frequencies), Budget(epsilon, delta))
+    declared = _declared(schema, rows_per_person)
+    offer = owner.Offer(declared, _recipe(recipe, relation, scale, frequencies), Budget(epsilon, delta))
     show.forecast(forecast(offer, rows))
+
+
+def _declared(path: Path, rows_per_person: int | None) -> Schema:
+    declared = load_schema(path)
+    return declared if rows_per_person is None else declared.with_rows_per_person(rows_per_person)
 
 
 @app.command()
@@ -112,12 +128,13 @@ def release(
         raise UsageError(f"{output}: is both output and ledger; give two names")
     budget, chosen = Budget(epsilon, delta), _recipe(recipe, relation, scale, frequencies)
     if owner.are_sums(data):
-        if rows_per_person is not None:
-            raise UsageError("partial sums bring their own rows per person; declare them in the schema and embed again")
-        made = _release_sums(data, chosen, budget, ledger, output)
+        declared = None if schema is None else _declared(schema, rows_per_person)
+        sums = merge_sums([load_partial(path) for path in data])
+        owner.check_agreement(sums, declared, scale, frequencies, seed)
+        made = owner.release_sums(sums, owner.offer_for_sums(sums, chosen, budget), ledger, output.name)
     else:
         made = _release_rows(data, schema, rows_per_person, chosen, budget, ledger, output, seed, threads)
-    save_release(made, output)
+    _save(made, output, ledger)
     print(privacy_statement(made))
     show.note(
         f"\nWritten to {output}. "
@@ -125,9 +142,12 @@ def release(
     )
 
 
-def _release_sums(paths: list[str], recipe: Recipe, budget: Budget, ledger: Path | None, output: Path) -> Release:
-    sums = merge_sums([load_partial(path) for path in paths])
-    return owner.release_sums(sums, owner.offer_for_sums(sums, recipe, budget), ledger, output.name)
+def _save(made: Release, output: Path, ledger: Path | None) -> None:
+    try:
+        save_release(made, output)
+    except DpearlError as error:
+        charged = f"; {ledger} was charged all the same, for noise is never drawn twice" if ledger else ""
+        raise FileError(f"{error}{charged}") from None
 
 
 def _release_rows(
@@ -143,10 +163,7 @@ def _release_rows(
 ) -> Release:
     if schema is None:
         raise UsageError("release needs --schema; `dpearl schema DATA -o schema.toml` drafts one")
-    declared = load_schema(schema)
-    if rows_per_person is not None:
-        declared = declared.with_rows_per_person(rows_per_person)
-    offer = owner.Offer(declared, recipe, budget, seed)
+    offer = owner.Offer(_declared(schema, rows_per_person), recipe, budget, seed)
     sizes = [source.rows for source in open_sources(data)]
     with show.progress(sum(filter(None, sizes)) if all(sizes) else None) as bars:
         return owner.release_rows(data, offer, ledger, output.name, threads, bars)
@@ -170,14 +187,13 @@ def embed(
     schema: SchemaFile,
     output: Output,
     recipe: RecipeName = "auto",
-    relation: RelationName = None,
     frequencies: Frequencies = None,
     seed: Seed = 0,
     threads: Threads = None,
 ) -> None:
     """Write the PRIVATE partial sum of one shard or site (mode 0600); merge and release it later."""
     container.claim(output)
-    chosen = _recipe(recipe, relation, Scale.PUBLIC, frequencies)
+    chosen = _recipe(recipe, None, Scale.PUBLIC, frequencies)
     sizes = [source.rows for source in open_sources(data)]
     with show.progress(sum(filter(None, sizes)) if all(sizes) else None) as bars:
         sums = owner.embed_shard(data, load_schema(schema), chosen, seed, threads, bars("embedding"))
@@ -197,10 +213,10 @@ def merge(parts: Annotated[list[Path], typer.Argument(help="Partial sums of diff
 def ledger(
     file: Annotated[Path, typer.Argument(help="Ledger file.")],
     epsilon: Annotated[float | None, typer.Option("--epsilon", help="Open the ledger with this total, or change it.")] = None,
-    delta: Delta = 1e-5,
+    delta: Annotated[float | None, typer.Option("--delta", help="Its delta; kept, or 1e-5 for a new ledger.")] = None,
 ) -> None:
     """Show what has been spent, in plain words; with --epsilon, set the total."""
-    book = ledgers.read_ledger(file) if epsilon is None else ledgers.set_budget(file, Budget(epsilon, delta))
+    book = ledgers.read_ledger(file) if epsilon is None else ledgers.set_budget(file, epsilon, delta)
     show.ledger(book, str(file))
 
 
@@ -222,7 +238,10 @@ def demo(folder: Annotated[Path, typer.Argument(help="Folder to write to.")] = P
     """Run the whole way on the carried Adult data: plan, release, statement."""
     from dpearl import datasets
 
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"{folder}: cannot be made a folder ({error.strerror}); choose another") from None
     offer = owner.Offer(datasets.adult_schema(), RECIPES["auto"], Budget(1.0, 1e-5))
     show.forecast(forecast(offer, 32_000))
     path = container.claim(folder / "adult.dpearl")
@@ -230,25 +249,35 @@ def demo(folder: Annotated[Path, typer.Argument(help="Folder to write to.")] = P
         made = owner.release_rows(datasets.ADULT_TRAIN, offer, folder / "ledger.jsonl", path.name, None, bars)
     save_release(made, path)
     container.place_file(folder / "statement.txt", privacy_statement(made).encode())
+    container.place_file(folder / "schema.toml", datasets.ADULT_SCHEMA.read_bytes())
     print(f"\n{privacy_statement(made)}\n")
     show.ledger(ledgers.read_ledger(folder / "ledger.jsonl"), str(folder / "ledger.jsonl"))
+    print(f"\nLeft in {folder}/: adult.dpearl (the release), statement.txt, schema.toml, ledger.jsonl")
 
 
 def main() -> None:
     """Run the command line: 0 fine, 2 the user's mistake in one line, 1 ours."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     sys.exit(_run())
 
 
 def _run() -> int:
     try:
         code = app(standalone_mode=False)
+        if code == _INTERRUPTED:
+            raise KeyboardInterrupt
         return code if isinstance(code, int) else 0
     except DpearlError as error:
         show.mistake(str(error))
         return 2
     except KeyboardInterrupt:
-        show.note("dpearl: interrupted; no release was written (a charge already in the ledger stays there)")
-        return 130
+        show.mistake("interrupted; no file was written. If a ledger was given, `dpearl ledger` tells whether it was charged")
+        return _INTERRUPTED
+    except BrokenPipeError:
+        sys.stdout = None  # nobody listens any more, so nothing is flushed at exit
+        return 0
     except Exception as error:
         if hasattr(error, "format_message"):
             show.mistake(f"{error.format_message()} (see `dpearl --help`)")

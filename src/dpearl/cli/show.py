@@ -73,9 +73,8 @@ def ledger(book: Ledger, path: str) -> None:
         print(f"     protecting {charge.unit}")
     if not book.charges:
         print("  nothing has been released")
-    left = max(book.budget.epsilon - book.spent, 0.0)
-    print(f"Spent together: epsilon {book.spent:.4f}; left: {left:.4f}. The chain of {len(book.charges)} charges is intact.")
-    print("Releases compose by adding mu squared, so two releases of epsilon 1 cost less than 2 together.")
+    print(f"Spent together: epsilon {book.spent:.4f}; the chain of {len(book.charges)} charges is intact.")
+    print(f"One further release may take up to epsilon {book.left:.4f}: releases compose by adding mu squared.")
 
 
 def findings(found: list[Finding]) -> None:

@@ -1,0 +1,5 @@
+"""`python -m dpearl` is `dpearl`."""
+
+from dpearl.cli import main
+
+main()
