@@ -6,12 +6,13 @@ import json
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 from typer.main import get_command
 
-from dpearl import RECIPES, Budget, Offer, cli, datasets, load_release
+from dpearl import RECIPES, Budget, Offer, cli, datasets, load_release, parse_schema
 from dpearl.plan import forecast
 
 ROOT = Path(__file__).parents[1]
@@ -91,6 +92,12 @@ def test_every_command_and_option_has_help_and_stands_in_the_readme() -> None:
         assert command.help, name
         assert f"dpearl {name}" in readme or f"make {name}" in readme, name
         assert all(getattr(parameter, "help", None) for parameter in command.params if parameter.name != "help"), name
+
+
+def test_the_schema_in_the_readme_is_valid() -> None:
+    example = re.search(r"```toml\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    assert example is not None
+    assert parse_schema(tomllib.loads(example[1])).label == "income"
 
 
 def test_the_carried_data_are_whole_and_fit_their_schema() -> None:

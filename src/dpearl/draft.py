@@ -11,7 +11,8 @@ import pyarrow as pa
 from dpearl.read import Source
 
 _HEAD = """\
-# dpearl schema, drafted from column names and types. Fill in every blank before `dpearl release`.
+# dpearl schema, drafted from column names and types (of a CSV: from what its first cells look like; check the kinds).
+# Fill in every blank before `dpearl release`.
 #
 # WHY THE BLANKS: this file becomes public with the release. A bound or a level copied from the
 # data tells about the people in it (the oldest person's age, the one rare diagnosis) and no noise
@@ -27,7 +28,8 @@ _HEAD = """\
 """
 
 _BODIES = {
-    "number": 'lower = ""              # smallest possible value\nupper = ""              # largest possible value\n',
+    "number": 'lower = ""              # smallest possible value\nupper = ""              # largest possible value\n'
+    "# spikes = [0]           # values with a mass of their own\n# log = true             # spread over orders of magnitude\n",
     "datetime": 'lower = ""              # earliest possible moment, such as 2020-01-01\n'
     'upper = ""              # latest possible moment\nstep = "1s"             # resolution: us, ms, s, min, h or d\n',
     "category": 'levels = []             # all possible values, such as ["yes", "no"]\n',

@@ -34,7 +34,7 @@ _ROUND = 1.5 * 2**52 + 2
 """Adding this to a float64 leaves the nearest integer, plus 2, in its lowest bits: one pass instead of rint
 and a cast. The 2 centres the shift by which 2^16 phases a turn become 2^14 table entries."""
 
-_TILE_ROWS, _TILE_FREQUENCIES, _JOINT_LEVELS = 512, 512, 512
+_TILE_ROWS, _TILE_FREQUENCIES, _JOINT_LEVELS = 256, 1024, 512
 """Chosen so that a tile of phases and the table stay near a core."""
 
 
