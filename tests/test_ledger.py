@@ -303,3 +303,22 @@ def test_composition_in_the_ledger_is_that_of_the_accountant(book: Path) -> None
     for _ in range(3):
         spend(book, 0.2)
     assert read_ledger(book).mu == compose([0.2, 0.2, 0.2])
+
+
+def test_a_changed_total_keeps_its_delta_and_its_history(tmp_path: Path) -> None:
+    book = tmp_path / "ledger.jsonl"
+    set_budget(book, 2.0, 1e-7)
+    changed = set_budget(book, 3.0)
+    assert changed.budget == Budget(3.0, 1e-7)
+    assert [budget for _, budget in changed.budgets] == [Budget(2.0, 1e-7), Budget(3.0, 1e-7)]
+
+
+def test_what_is_left_is_just_what_one_more_release_may_cost(tmp_path: Path) -> None:
+    book = tmp_path / "ledger.jsonl"
+    set_budget(book, 2.0)
+    charge(book, Budget(1.0, 1e-5), Budget(1.0, 1e-5).mu, Unit(Relation.ADD_REMOVE), "", "")
+    left = read_ledger(book).left
+    assert 1.6 < left < 2
+    with pytest.raises(BudgetError, match="exceeded"):
+        charge(book, Budget(1.0, 1e-5), Budget(1.001 * left, 1e-5).mu, Unit(Relation.ADD_REMOVE), "", "")
+    charge(book, Budget(1.0, 1e-5), Budget(0.999 * left, 1e-5).mu, Unit(Relation.ADD_REMOVE), "", "")

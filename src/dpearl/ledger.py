@@ -41,11 +41,16 @@ class Charge:
 
 @dataclass(frozen=True)
 class Ledger:
-    """A budget and the charges against it, in order."""
+    """The budgets that the owner set, with their time, and the charges against the last of them, in order."""
 
-    budget: Budget
+    budgets: tuple[tuple[str, Budget], ...]
     charges: tuple[Charge, ...]
     head: str
+
+    @property
+    def budget(self) -> Budget:
+        """The total that holds now."""
+        return self.budgets[-1][1]
 
     @property
     def mu(self) -> float:
@@ -90,7 +95,7 @@ def charge(path: str | Path, budget: Budget, mu: float, unit: Unit, plan: str, o
     """Charge μ and sync it to disk, or refuse. A ledger that does not exist opens with exactly this budget."""
     with _locked(Path(path)) as file:
         text = file.read()
-        ledger = _parse(text, Path(path)) if text else Ledger(budget, (), _ROOT)
+        ledger = _parse(text, Path(path)) if text else Ledger(((_now(), budget),), (), _ROOT)
         made = Charge(mu, budget.delta, unit, plan, output, _now())
         _refuse(ledger, made, Path(path))
         head = ledger.head if text else _append(file, _ROOT, _budget_entry(budget))
@@ -142,7 +147,8 @@ def _entry(made: Charge) -> dict[str, Any]:
 def _parse(text: str, path: Path) -> Ledger:
     if text and not text.endswith("\n"):
         raise FileError(f"{path}: its last line is incomplete: a charge was cut off before any release; delete that line")
-    head, budget, charges = _ROOT, None, []
+    head, charges = _ROOT, []
+    budgets: list[tuple[str, Budget]] = []
     for number, line in enumerate(text.split("\n")[:-1], start=1):
         try:
             link = json.loads(line)
@@ -150,7 +156,7 @@ def _parse(text: str, path: Path) -> Ledger:
             if previous != head or digest != _hash(previous, entry) or line != canonical(link).decode():
                 raise ValueError("chain")
             if entry["kind"] == "budget":
-                budget = Budget(entry["epsilon"], entry["delta"])
+                budgets.append((entry["time"], Budget(entry["epsilon"], entry["delta"])))
             else:
                 unit = Unit(Relation(entry["relation"]), entry["rows_per_person"])
                 fields = (entry[name] for name in ("plan", "output", "time"))
@@ -158,9 +164,9 @@ def _parse(text: str, path: Path) -> Ledger:
             head = digest
         except (BudgetError, UsageError, ValueError, KeyError, TypeError, RecursionError):
             raise FileError(f"{path}: line {number} has been altered or is not a ledger line; restore the file") from None
-    if budget is None:
+    if not budgets:
         raise FileError(f"{path}: is empty; `dpearl ledger {path} --epsilon TOTAL` opens it")
-    return Ledger(budget, tuple(charges), head)
+    return Ledger(tuple(budgets), tuple(charges), head)
 
 
 def _hash(previous: str, entry: dict[str, Any]) -> str:

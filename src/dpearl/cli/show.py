@@ -68,6 +68,8 @@ def _small(value: float) -> str:
 def ledger(book: Ledger, path: str) -> None:
     """A ledger in plain words."""
     print(f"{path}: budget epsilon {book.budget.epsilon:g} at delta {book.budget.delta:g}")
+    for time, earlier in book.budgets[:-1]:
+        print(f"  earlier total, set {time}: epsilon {earlier.epsilon:g} at delta {earlier.delta:g}")
     for number, charge in enumerate(book.charges, start=1):
         print(f"  {number}. {charge.time}  {charge.output or 'release'}  mu {charge.mu:.4f}, plan {charge.plan[:12]}")
         print(f"     protecting {charge.unit}")
