@@ -438,6 +438,8 @@ def test_partial_sums_stay_on_the_private_side(dpearl: Dpearl) -> None:
     assert "different designs; embed all shards" in dpearl.refuses("merge", "one", "three", "-o", "sum")
     assert "partial sums and data cannot be released together" in dpearl.refuses(*dpearl.release("one", "good.csv"))
     assert "--rows-per-person differs" in dpearl.refuses(*dpearl.release("one", "two", "--rows-per-person", "3"))
+    bare = ("release", "one", "two", "--epsilon", "1", "-o", "out.dpearl", "--rows-per-person", "3")
+    assert "--rows-per-person differs" in dpearl.refuses(*bare), "also where no schema is given"
     dpearl.works("merge", "one", "two", "-o", "sum")
     dpearl.works(*dpearl.release("sum"))
     assert "is a dpearl-release file, not a dpearl-partial file" in dpearl.refuses("merge", "out.dpearl", "one", "-o", "all")

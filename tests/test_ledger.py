@@ -237,7 +237,7 @@ def test_a_crash_in_the_second_pass_keeps_the_charge_and_makes_no_release(tmp_pa
     data = tmp_path / "rows.csv"
     data.write_text("x\n0.1\n0.2\n")
 
-    def progress(stage: str) -> Callable[[int], None]:
+    def progress(stage: str, rows: int | None) -> Callable[[int], None]:
         if stage == "embedding":
             data.write_text("y\n1\n")
         return lambda rows: None
@@ -284,7 +284,7 @@ def test_a_structural_error_leaves_the_ledger_untouched(content: str, tmp_path: 
 def test_an_exhausted_budget_stops_before_a_row_is_read(tmp_path: Path, book: Path) -> None:
     spend(book, EACH.mu * 0.9)
     with pytest.raises(BudgetError, match="budget exceeded"):
-        release_rows(ROWS, OFFER, book, progress=lambda stage: pytest.fail("read"))
+        release_rows(ROWS, OFFER, book, progress=lambda stage, rows: pytest.fail("read"))
 
 
 def test_a_charge_that_cannot_be_synced_stops_the_release(book: Path, monkeypatch: pytest.MonkeyPatch) -> None:

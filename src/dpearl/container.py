@@ -89,7 +89,7 @@ def read(path: str | Path, kind: str) -> tuple[dict[str, Any], dict[str, NDArray
     """JSON and arrays of a file of this kind, refused if one bit differs from what was written."""
     content = _checked_bytes(Path(path))
     try:
-        meta = json.loads(_header(content)["__metadata__"]["dpearl"])
+        meta = _meta(content)
         found, version, digest = str(meta["format"]), int(meta["version"]), str(meta["digest"])
     except (ValueError, KeyError, TypeError, RecursionError):
         raise FileError(f"{path}: is not a dpearl file, or is damaged") from None
@@ -108,8 +108,7 @@ def read(path: str | Path, kind: str) -> tuple[dict[str, Any], dict[str, NDArray
 def kind_of(path: str | Path) -> str | None:
     """The kind that a file claims to be, None where it is no dpearl file."""
     try:
-        meta = json.loads(_header(_checked_bytes(Path(path)))["__metadata__"]["dpearl"])
-        return str(meta["format"])
+        return str(_meta(_checked_bytes(Path(path)))["format"])
     except (FileError, ValueError, KeyError, TypeError, RecursionError):
         return None
 
@@ -136,7 +135,7 @@ def _checked_bytes(path: Path) -> bytes:
         raise FileError(f"{path}: cannot be read ({error.strerror})") from None
 
 
-def _header(content: bytes) -> dict[str, Any]:
+def _meta(content: bytes) -> Any:
+    """The canonical JSON inside safetensors' own header."""
     size = int.from_bytes(content[:8], "little")
-    header = json.loads(content[8 : 8 + size])
-    return header if isinstance(header, dict) else {}
+    return json.loads(json.loads(content[8 : 8 + size])["__metadata__"]["dpearl"])

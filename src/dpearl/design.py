@@ -95,11 +95,25 @@ class Design:
         Replacing a row moves class-conditional sums most when the class stays, counts when it
         changes; both cases are tried. m rows move the sum m times as far (triangle inequality).
         """
+        return unit.rows_per_person**2 * sum(self._worst(unit, scales).values(), Fraction(0))
+
+    def shares(self, sigmas: Mapping[str, int], unit: Unit) -> dict[str, float]:
+        """Each block's part of μ² in the worst case; under replace-one the counts come free."""
+        worst = self._worst(unit, {family: Fraction(sigma) for family, sigma in sigmas.items()})
+        return {family: float(term / sum(worst.values())) for family, term in worst.items()}
+
+    def _worst(self, unit: Unit, scales: Mapping[str, Fraction]) -> dict[str, Fraction]:
+        """(change / scale)² of each block for the row that moves them most together."""
         cases = (
-            sum((Fraction(b.sensitivity2(unit.relation, same)) / scales[b.family] ** 2 for b in self.blocks), Fraction(0))
+            {block.family: block.sensitivity2(unit.relation, same) / scales[block.family] ** 2 for block in self.blocks}
             for same in (True, False)
         )
-        return unit.rows_per_person**2 * max(cases)
+        return max(cases, key=lambda case: sum(case.values()))
+
+    def fits(self, sums: Mapping[str, NDArray[Any]]) -> bool:
+        """Whether these are integer sums of just these blocks."""
+        shapes = {block.family: (block.shape, np.dtype(np.int64)) for block in self.blocks}
+        return {family: (array.shape, array.dtype) for family, array in sums.items()} == shapes
 
     def sensitivity(self, unit: Unit) -> float:
         """L2 sensitivity of the weighted vector in which a block's row has length at most its weight."""

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
+from dpearl.cells import is_number
 from dpearl.read import Source
 
 _HEAD = """\
@@ -58,7 +59,7 @@ def _kind(storage: pa.DataType) -> str:
         return "boolean"
     if pa.types.is_timestamp(storage) or pa.types.is_date(storage):
         return "datetime"
-    if pa.types.is_integer(storage) or pa.types.is_floating(storage) or pa.types.is_decimal(storage):
+    if is_number(storage) or pa.types.is_decimal(storage):
         return "number"
     return "category"
 

@@ -1,7 +1,8 @@
 """Rows → exact integer sums. Everything in this file is private.
 
 Sums are int64, so they are the same for every batch size, row order, number of threads and
-split into shards, bit for bit, and shards add up to the whole.
+split into shards, bit for bit, and shards add up to the whole. (The paper's pairwise distance alone
+hangs on the order in which rows are read: it pairs them by place.)
 """
 
 from __future__ import annotations
@@ -55,8 +56,9 @@ def embed(
     sums = {block.family: np.zeros(block.shape, np.int64) for block in design.blocks}
     rows = 0
     tables = _bounded(batches(sources, design.schema, batch_rows), design)
-    with threadpool_limits(1), ThreadPoolExecutor(threads or os.cpu_count() or 1) as pool:
-        for count, parts in _in_order(pool, lambda table: _sum(table, design), tables, 2 * (threads or os.cpu_count() or 1)):
+    workers = threads or os.cpu_count() or 1
+    with threadpool_limits(1), ThreadPoolExecutor(workers) as pool:
+        for count, parts in _in_order(pool, lambda table: _sum(table, design), tables, 2 * workers):
             rows += count
             for family, part in parts.items():
                 sums[family] += part
@@ -145,8 +147,7 @@ def load_partial(path: str | Path) -> Embedding:
     try:
         sums = {name.removeprefix("sums."): array for name, array in arrays.items() if name.startswith("sums.")}
         design = load_design(meta["design"], {name: array for name, array in arrays.items() if not name.startswith("sums.")})
-        shapes = {block.family: (block.shape, np.dtype(np.int64)) for block in design.blocks}
-        fits = {family: (array.shape, array.dtype) for family, array in sums.items()} == shapes
+        fits = design.fits(sums)
         embedding = Embedding(design, sums, int(meta["rows"]), tuple(meta["shards"]), dict(meta["types"]))
     except (KeyError, TypeError, ValueError):
         fits = False

@@ -23,10 +23,13 @@ from dpearl.embeddings.characteristic import Characteristic
 from dpearl.embeddings.spread import Moments, PairwiseDistance
 from dpearl.errors import UsageError
 from dpearl.privacy import Budget, Relation, Unit, compose
-from dpearl.read import open_sources
+from dpearl.read import Source, open_sources
 from dpearl.release import Measurement, Release, this_version
 from dpearl.sanitize import sanitize
 from dpearl.schema import Schema
+
+Stages = Callable[[str, int | None], Progress]
+"""Given a stage and its number of rows, if known, where to report rows as they are read."""
 
 
 @dataclass(frozen=True)
@@ -94,21 +97,20 @@ def release_rows(
     ledger_path: str | Path | None = None,
     output: str = "",
     threads: int | None = None,
-    progress: Callable[[str], Progress] | None = None,
+    progress: Stages | None = None,
 ) -> Release:
     """Sensitive rows in, a sanitized release out."""
     sources = open_sources(data)
-    show = progress or (lambda stage: lambda rows: None)
     if ledger_path is not None:
         ledger.check(ledger_path, offer.budget, offer.mu, offer.unit)
     stages = list(offer.sketch)
-    first = embed(sources, offer.sketch[stages[0]], threads, show(stages[0]))
+    first = embed(sources, offer.sketch[stages[0]], threads, _bar(progress, stages[0], sources))
     _charge(offer, ledger_path, output)
     measured = {stages[0]: sanitize(first, offer.targets[stages[0]], offer.unit)}
     if stages[0] == "auxiliary":
         design = offer.design(estimated_scale(measured["auxiliary"], first.rows if _public_rows(offer) else None))
         measured["embedding"] = sanitize(
-            embed(sources, design, threads, show("embedding")), offer.targets["embedding"], offer.unit
+            embed(sources, design, threads, _bar(progress, "embedding", sources)), offer.targets["embedding"], offer.unit
         )
     return _release(offer, measured, first)
 
@@ -125,12 +127,20 @@ def offer_for_sums(partial: Embedding, recipe: Recipe, budget: Budget) -> Offer:
     return Offer(partial.design.schema, fixed, budget, shards=len(partial.shards), sums=partial.design)
 
 
-def check_agreement(partial: Embedding, schema: Schema | None, scale: Scale | None, frequencies: int | None, seed: int) -> None:
+def check_agreement(
+    partial: Embedding,
+    schema: Schema | None,
+    rows_per_person: int | None,
+    scale: Scale | None,
+    frequencies: int | None,
+    seed: int,
+) -> None:
     """Refuse options that partial sums, which were made under a design of their own, can no longer follow."""
-    made = partial.design.block("characteristic")
+    declared, made = partial.design.schema, partial.design.block("characteristic")
     assert isinstance(made, Characteristic)
     disagree = {
-        "--schema or --rows-per-person": schema not in (None, partial.design.schema),
+        "--schema": schema not in (None, declared),
+        "--rows-per-person": rows_per_person not in (None, declared.rows_per_person),
         "--scale": scale not in (None, Scale.PUBLIC),
         "-k": frequencies not in (None, made.frequencies),
         "--seed": seed not in (0, made.seed),
@@ -150,13 +160,18 @@ def estimated_scale(measured: Measurement, rows: int | None) -> float:
     return spread.estimate(noisy, measured.sigmas[spread.family], measured.noisy_rows)
 
 
-def embed_shard(
-    data: Any, schema: Schema, recipe: Recipe, seed: int, threads: int | None, progress: Progress | None
-) -> Embedding:
+def embed_shard(data: Any, schema: Schema, recipe: Recipe, seed: int, threads: int | None, progress: Stages | None) -> Embedding:
     """Sums of one shard under a design that needs nothing from the data, so that all shards share it."""
     fixed = replace(recipe, scale=Scale.PUBLIC)
     design = embedding_design(schema, fixed, public_scale(schema), seed)
-    return embed(open_sources(data), design, threads, progress)
+    sources = open_sources(data)
+    return embed(sources, design, threads, _bar(progress, "embedding", sources))
+
+
+def _bar(progress: Stages | None, stage: str, sources: Sequence[Source]) -> Progress | None:
+    """Where a pass over the rows is shown; how many there are is known where every source tells."""
+    sizes = [source.rows for source in sources]
+    return progress(stage, sum(filter(None, sizes)) if all(sizes) else None) if progress else None
 
 
 def _charge(offer: Offer, path: str | Path | None, output: str) -> None:

@@ -5,11 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from dpearl.design import Design
 from dpearl.embeddings import Block
 from dpearl.errors import UsageError
 from dpearl.owner import Offer
-from dpearl.privacy import Unit
 
 _WORDS = ((0.02, "sharp"), (0.1, "good"), (0.3, "coarse"), (1.0, "faint"), (math.inf, "lost in noise"))
 
@@ -55,21 +53,13 @@ def forecast(offer: Offer, rows: int) -> Forecast:
     lines = []
     for stage, design in offer.sketch.items():
         sigmas = design.sigmas(offer.targets[stage], offer.unit)
-        for block, share in zip(design.blocks, _shares(design, sigmas, offer.unit), strict=True):
+        shares = design.shares(sigmas, offer.unit)
+        for block in design.blocks:
             noise = _relative_noise(block, sigmas[block.family], rows)
-            total = offer.recipe.stages[stage] * share
-            lines.append(Line(stage, block.family, math.prod(block.shape), total, noise))
+            share = offer.recipe.stages[stage] * shares[block.family]
+            lines.append(Line(stage, block.family, math.prod(block.shape), share, noise))
     cost = 1 / math.sqrt(offer.recipe.stages["embedding"]) - 1
     return Forecast(offer, rows, tuple(lines), cost)
-
-
-def _shares(design: Design, sigmas: dict[str, int], unit: Unit) -> list[float]:
-    """Each block's part of μ² in the worst case; under replace-one the counts come free."""
-    cases = [
-        [block.sensitivity2(unit.relation, same) / sigmas[block.family] ** 2 for block in design.blocks] for same in (True, False)
-    ]
-    worst = max(cases, key=sum)
-    return [term / sum(worst) for term in worst]
 
 
 def _relative_noise(block: Block, sigma: int, rows: int) -> float:

@@ -150,10 +150,9 @@ def _measurement(stage: dict[str, Any], arrays: Mapping[str, NDArray[Any]]) -> M
     if design.digest != stage["digest"]:
         raise ValueError("design")
     sigmas = {family: int(sigma) for family, sigma in stage["sigmas"].items()}
-    shapes = {block.family: (block.shape, np.dtype(np.int64)) for block in design.blocks}
-    if {family: (array.shape, array.dtype) for family, array in sums.items()} != shapes or sigmas.keys() != shapes.keys():
+    if not design.fits(sums) or sigmas.keys() != sums.keys() or len(design.blocks) != len(sums):
         raise ValueError("blocks")
-    if min(sigmas.values()) < 1 or len(design.blocks) != len(shapes):
+    if min(sigmas.values()) < 1:
         raise ValueError("sigma")
     return Measurement(design, sums, sigmas)
 

@@ -128,12 +128,16 @@ def release(
         raise UsageError(f"{output}: is both output and ledger; give two names")
     budget, chosen = Budget(epsilon, delta), _recipe(recipe, relation, scale, frequencies)
     if owner.are_sums(data):
-        declared = None if schema is None else _declared(schema, rows_per_person)
+        declared = None if schema is None else load_schema(schema)
         sums = merge_sums([load_partial(path) for path in data])
-        owner.check_agreement(sums, declared, scale, frequencies, seed)
+        owner.check_agreement(sums, declared, rows_per_person, scale, frequencies, seed)
         made = owner.release_sums(sums, owner.offer_for_sums(sums, chosen, budget), ledger, output.name)
+    elif schema is None:
+        raise UsageError("release needs --schema; `dpearl schema DATA -o schema.toml` drafts one")
     else:
-        made = _release_rows(data, schema, rows_per_person, chosen, budget, ledger, output, seed, threads)
+        offer = owner.Offer(_declared(schema, rows_per_person), chosen, budget, seed)
+        with show.progress() as bars:
+            made = owner.release_rows(data, offer, ledger, output.name, threads, bars)
     _save(made, output, ledger)
     print(privacy_statement(made))
     show.note(
@@ -148,25 +152,6 @@ def _save(made: Release, output: Path, ledger: Path | None) -> None:
     except DpearlError as error:
         charged = f"; {ledger} was charged all the same, for noise is never drawn twice" if ledger else ""
         raise FileError(f"{error}{charged}") from None
-
-
-def _release_rows(
-    data: list[str],
-    schema: Path | None,
-    rows_per_person: int | None,
-    recipe: Recipe,
-    budget: Budget,
-    ledger: Path | None,
-    output: Path,
-    seed: int,
-    threads: int | None,
-) -> Release:
-    if schema is None:
-        raise UsageError("release needs --schema; `dpearl schema DATA -o schema.toml` drafts one")
-    offer = owner.Offer(_declared(schema, rows_per_person), recipe, budget, seed)
-    sizes = [source.rows for source in open_sources(data)]
-    with show.progress(sum(filter(None, sizes)) if all(sizes) else None) as bars:
-        return owner.release_rows(data, offer, ledger, output.name, threads, bars)
 
 
 @app.command()
@@ -194,9 +179,8 @@ def embed(
     """Write the PRIVATE partial sum of one shard or site (mode 0600); merge and release it later."""
     container.claim(output)
     chosen = _recipe(recipe, None, Scale.PUBLIC, frequencies)
-    sizes = [source.rows for source in open_sources(data)]
-    with show.progress(sum(filter(None, sizes)) if all(sizes) else None) as bars:
-        sums = owner.embed_shard(data, load_schema(schema), chosen, seed, threads, bars("embedding"))
+    with show.progress() as bars:
+        sums = owner.embed_shard(data, load_schema(schema), chosen, seed, threads, bars)
     save_partial(sums, output)
     show.note(f"{output}: PRIVATE partial sum; keep it secret, and delete it after the release")
 
@@ -245,7 +229,7 @@ def demo(folder: Annotated[Path, typer.Argument(help="Folder to write to.")] = P
     offer = owner.Offer(datasets.adult_schema(), RECIPES["auto"], Budget(1.0, 1e-5))
     show.forecast(forecast(offer, 32_000))
     path = container.claim(folder / "adult.dpearl")
-    with show.progress(len(datasets.adult())) as bars:
+    with show.progress() as bars:
         made = owner.release_rows(datasets.ADULT_TRAIN, offer, folder / "ledger.jsonl", path.name, None, bars)
     save_release(made, path)
     container.place_file(folder / "statement.txt", privacy_statement(made).encode())

@@ -18,13 +18,13 @@ _STAGES = {"auxiliary": "Reading rows for the scale", "embedding": "Embedding ro
 
 
 @contextmanager
-def progress(total: int | None) -> Iterator[Callable[[str], Callable[[int], None]]]:
+def progress() -> Iterator[Callable[[str, int | None], Callable[[int], None]]]:
     """A bar for each pass over the rows; none where stderr is not a terminal."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
     console = Console(stderr=True)
     with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as bars:
 
-        def start(stage: str) -> Callable[[int], None]:
+        def start(stage: str, total: int | None) -> Callable[[int], None]:
             task = bars.add_task(_STAGES[stage], total=total)
             return lambda rows: bars.advance(task, rows)
 

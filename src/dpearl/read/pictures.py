@@ -82,10 +82,7 @@ class NpzSource:
 
     @property
     def types(self) -> dict[str, pa.DataType]:
-        types = {}
-        for name, (shape, dtype) in self._shapes.items():
-            types[name] = _array_type(shape, dtype)
-        return types
+        return {name: _array_type(shape, dtype) for name, (shape, dtype) in self._shapes.items()}
 
     @property
     def suggested(self) -> dict[str, pa.DataType]:
