@@ -2,22 +2,21 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-OWNER := $(VENV)/.owner
+USE := $(VENV)/.use
 DEV := $(VENV)/.dev
 
 .PHONY: demo test lint bench clean
 
-# The owner's side alone; torch is not among it.
-$(OWNER): pyproject.toml constraints.txt
+$(USE): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable .
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[train,report]'
 	touch $@
 
-$(DEV): $(OWNER)
+$(DEV): $(USE)
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	touch $@
 
-demo: $(OWNER)
+demo: $(USE)
 	rm -rf demo
 	$(BIN)/dpearl demo demo
 

@@ -25,14 +25,19 @@ def run(*arguments: str | Path, folder: Path) -> str:
     return done.stdout
 
 
-def test_the_demo_leaves_a_release_a_statement_and_a_ledger(tmp_path: Path) -> None:
-    out = run("demo", "demo", folder=tmp_path)
-    assert sorted(path.name for path in (tmp_path / "demo").iterdir()) == [
+def test_the_demo_goes_the_whole_way_and_leaves_what_it_names(tmp_path: Path) -> None:
+    out = run("demo", "demo", "--iterations", "20", folder=tmp_path)
+    left = sorted(path.name for path in (tmp_path / "demo").iterdir())
+    assert left == [
         "adult.dpearl",
+        "histograms.png",
         "ledger.jsonl",
+        "model.dpearl",
         "schema.toml",
         "statement.txt",
+        "synthetic.csv",
     ]
+    assert all(name in out for name in left)
     made = load_release(tmp_path / "demo" / "adult.dpearl")
     assert 0.999 < made.epsilon <= 1
     assert made.digest in out

@@ -17,8 +17,8 @@ import pytest
 import dpearl
 
 SOURCE = Path(dpearl.__file__).parent
-TORCH = {"generator", "distance", "critic", "train", "synthesizer"}
-PUBLIC = {"release", "statement", "design", "codec", "schema", *TORCH}
+TORCH = {"generator", "distance", "critic", "train", "synthesizer", "imagery"}
+PUBLIC = {"release", "statement", "design", "codec", "schema", "settings", "condition", "write", *TORCH}
 PRIVATE = {"read", "embed", "noise", "ledger"}
 PICKLERS = {"pickle", "dill", "cloudpickle", "joblib", "shelve", "marshal"}
 

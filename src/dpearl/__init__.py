@@ -2,9 +2,16 @@
 
     import dpearl
 
+    made = dpearl.synthesize(people, "schema.toml", epsilon=1.0, ledger="ledger.jsonl")  # a path, Arrow, pandas or polars
+    synthetic = made.sample(10_000)  # the same kind of table
+    print(made.statement)
+
+or stage by stage:
+
     offer = dpearl.Offer(dpearl.load_schema("schema.toml"), dpearl.RECIPES["auto"], dpearl.Budget(1.0, 1e-5))
-    made = dpearl.release_rows(rows, offer, ledger_path="ledger.jsonl")  # a path, Arrow, pandas or polars
-    dpearl.save_release(made, "out.dpearl")
+    release = dpearl.release_rows(people, offer, ledger_path="ledger.jsonl")  # the only step that sees rows
+    model = dpearl.fit(release)
+    table = model.sample(10_000, where={"sex": "Female"}, seed=1)
 
 Names are looked up when they are used, so that the public side never loads a reader of rows.
 """
@@ -20,24 +27,36 @@ if TYPE_CHECKING:
     from dpearl.privacy import Budget, Relation, Unit
     from dpearl.release import Release, load_release, save_release
     from dpearl.schema import Schema, load_schema, parse_schema
+    from dpearl.settings import Omega, Settings
     from dpearl.statement import privacy_statement
+    from dpearl.synth import Synthesis, synthesize
+    from dpearl.synthesizer import Synthesizer, load_synthesizer, save_synthesizer
+    from dpearl.train import fit
 
 __all__ = [
     "RECIPES",
     "Budget",
     "Offer",
+    "Omega",
     "Recipe",
     "Relation",
     "Release",
     "Schema",
+    "Settings",
+    "Synthesis",
+    "Synthesizer",
     "Unit",
+    "fit",
     "load_release",
     "load_schema",
+    "load_synthesizer",
     "parse_schema",
     "privacy_statement",
     "release_rows",
     "release_sums",
     "save_release",
+    "save_synthesizer",
+    "synthesize",
 ]
 
 _HOMES = {
@@ -46,7 +65,11 @@ _HOMES = {
     "privacy": ("Budget", "Relation", "Unit"),
     "release": ("Release", "load_release", "save_release"),
     "schema": ("Schema", "load_schema", "parse_schema"),
+    "settings": ("Omega", "Settings"),
     "statement": ("privacy_statement",),
+    "synth": ("Synthesis", "synthesize"),
+    "synthesizer": ("Synthesizer", "load_synthesizer", "save_synthesizer"),
+    "train": ("fit",),
 }
 
 

@@ -43,7 +43,11 @@ _TRUE, _FALSE = ("true", "t", "yes", "y", "1"), ("false", "f", "no", "n", "0")
 
 
 class ColumnCodec(Protocol):
-    """How one column becomes integers."""
+    """How one column becomes integers.
+
+    `returns` are the levels that a synthetic row may have: not other unless it is named, not missing
+    unless it is declared. `code` is the way back from positions in [0, 1] and levels to codes.
+    """
 
     @property
     def coordinates(self) -> int: ...
@@ -54,12 +58,15 @@ class ColumnCodec(Protocol):
     @property
     def one_hot(self) -> bool: ...
     @property
+    def returns(self) -> tuple[int, ...]: ...
+    @property
     def natural(self) -> pa.DataType: ...
     def accepts(self, storage: pa.DataType) -> bool: ...
     def encode(self, cells: pa.Array) -> Codes: ...
     def decode(self, codes: Codes) -> pa.Array: ...
     def coordinate(self, codes: Codes) -> NDArray[np.uint16]: ...
     def level(self, codes: Codes) -> NDArray[np.int64]: ...
+    def code(self, positions: NDArray[np.float64], levels: NDArray[np.int64]) -> Codes: ...
 
 
 class _Line:
@@ -88,6 +95,16 @@ class _Line:
     def level(self, codes: Codes) -> NDArray[np.int64]:
         levels: NDArray[np.int64] = np.maximum(codes - (self.points - 1), 0)
         return levels
+
+    def code(self, positions: NDArray[np.float64], levels: NDArray[np.int64]) -> Codes:
+        return np.where(levels == 0, self._on_grid(positions[:, 0]), self.points - 1 + levels)
+
+    def _on_grid(self, positions: NDArray[np.float64]) -> Codes:
+        return np.rint(positions * (self.points - 1)).astype(np.int64)
+
+    @property
+    def returns(self) -> tuple[int, ...]:
+        return tuple(level for level in range(self.levels) if level != 1 or self.column.missing)
 
 
 @dataclass(frozen=True)
@@ -130,6 +147,12 @@ class NumberCodec(_Line):
             return super().coordinate(codes)
         values = self._values(np.minimum(codes, self.points - 1))
         return np.where(codes < self.points, self._on_log_grid(values), 0).astype(np.uint16)[:, None]
+
+    def _on_grid(self, positions: NDArray[np.float64]) -> Codes:
+        """Positions of a logarithmic column lie on the log grid, whatever its step."""
+        if not self.column.log or self.column.step is None:
+            return super()._on_grid(positions)
+        return self._nearest(self._log_grid[np.rint(positions * TOP).astype(np.int64)])
 
     @property
     def _bounds(self) -> tuple[float, float]:
@@ -216,6 +239,9 @@ class _Levels:
     def level(self, codes: Codes) -> NDArray[np.int64]:
         return codes
 
+    def code(self, positions: NDArray[np.float64], levels: NDArray[np.int64]) -> Codes:
+        return levels
+
 
 @dataclass(frozen=True)
 class CategoryCodec(_Levels):
@@ -226,6 +252,12 @@ class CategoryCodec(_Levels):
     @property
     def levels(self) -> int:
         return len(self.column.levels) + 2
+
+    @property
+    def returns(self) -> tuple[int, ...]:
+        declared = len(self.column.levels)
+        other, missing = (declared,) * (self.column.other is not None), (declared + 1,) * self.column.missing
+        return (*range(declared), *other, *missing)
 
     @property
     def natural(self) -> pa.DataType:
@@ -274,6 +306,10 @@ class BooleanCodec(_Levels):
     levels = 3
     natural = pa.bool_()
 
+    @property
+    def returns(self) -> tuple[int, ...]:
+        return (0, 1, 2) if self.column.missing else (0, 1)
+
     def accepts(self, storage: pa.DataType) -> bool:
         return pa.types.is_boolean(storage) or is_number(storage) or is_text(storage)
 
@@ -295,6 +331,7 @@ class ImageCodec:
     top = 255
     levels = 2
     one_hot = False
+    returns = (0,)
 
     @property
     def coordinates(self) -> int:
@@ -325,6 +362,9 @@ class ImageCodec:
 
     def level(self, codes: Codes) -> NDArray[np.int64]:
         return codes[:, -1].astype(np.int64)
+
+    def code(self, positions: NDArray[np.float64], levels: NDArray[np.int64]) -> Codes:
+        return np.column_stack([np.rint(positions * self.top), levels]).astype(np.uint8)
 
 
 def column_codec(column: Column) -> ColumnCodec:

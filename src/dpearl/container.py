@@ -11,9 +11,10 @@ import hashlib
 import json
 import os
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,19 +51,43 @@ def pack(kind: str, meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]])
 
 def place_file(path: str | Path, content: bytes, mode: int = 0o644) -> None:
     """All of the content under this name, or nothing; an existing file is never replaced."""
-    path = claim(path)
+    with placing(path, mode) as file:
+        file.write(content)
+
+
+@contextmanager
+def placing(path: str | Path, mode: int = 0o644) -> Iterator[BinaryIO]:
+    """A file to write into that gets its name when all is written and safe on disk, or never."""
+    with _drafting(claim(path), mode) as (file, draft):
+        yield file
+        _settle(file)
+        _link(draft, Path(path))
+
+
+def replace_file(path: str | Path, content: bytes) -> None:
+    """All of the content under this name, or what was there before: for work in progress alone."""
+    with _drafting(Path(path), 0o644) as (file, draft):
+        file.write(content)
+        _settle(file)
+        draft.replace(path)
+
+
+@contextmanager
+def _drafting(path: Path, mode: int) -> Iterator[tuple[BinaryIO, Path]]:
     draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
-        with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        _link(draft, path)
+        with open(os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL, mode), "w+b") as file:
+            yield file, draft
         sync_folder(path.parent)
     except OSError as error:
-        raise FileError(f"{path}: cannot be written ({error.strerror})") from None
+        raise FileError(f"{path}: cannot be written ({error.strerror or error})") from None
     finally:
         draft.unlink(missing_ok=True)
+
+
+def _settle(file: BinaryIO) -> None:
+    file.flush()
+    os.fsync(file.fileno())
 
 
 def _link(draft: Path, path: Path) -> None:

@@ -74,6 +74,13 @@ RECIPES = {
 paper's half costs 41%. 2% for the counts makes their noise smaller than that of any frequency."""
 
 
+def recipe_named(name: str) -> Recipe:
+    """The recipe of this name."""
+    if name not in RECIPES:
+        raise UsageError(f"unknown recipe {name!r}; use {' or '.join(RECIPES)}")
+    return RECIPES[name]
+
+
 @dataclass(frozen=True, eq=False)
 class Design:
     """Blocks over one schema, joined into one vector."""

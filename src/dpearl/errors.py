@@ -4,7 +4,8 @@
     ├── SchemaError        the declaration is incomplete or contradicts itself
     ├── DataError          the rows cannot be read as declared (structure, never content)
     ├── BudgetError        the privacy budget is invalid or used up
-    ├── FileError          a release, partial sum or ledger is missing, damaged or foreign
+    ├── FileError          a release, model, partial sum or ledger is missing, damaged or foreign
+    ├── TrainingError      training broke down on this release
     └── UsageError         an argument is out of range or an output is in the way
 
 A message says what is wrong, where, and how to mend it. It never holds a value from a cell.
@@ -29,6 +30,10 @@ class BudgetError(DpearlError):
 
 class FileError(DpearlError):
     """A dpearl file is missing, damaged, foreign or from a newer version."""
+
+
+class TrainingError(DpearlError):
+    """Training broke down; the message says what to try."""
 
 
 class UsageError(DpearlError):

@@ -22,7 +22,7 @@ from dpearl.embeddings.count import UNIT
 from dpearl.errors import DpearlError, FileError
 from dpearl.privacy import Budget, Relation, Unit, compose, epsilon_of
 
-RELEASE = "dpearl-release"
+RELEASE, MODEL = "dpearl-release", "dpearl-model"
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,15 +87,16 @@ def save_release(release: Release, path: str | Path) -> None:
 
 
 def _packed(release: Release) -> tuple[bytes, str]:
+    return container.pack(RELEASE, *to_parts(release))
+
+
+def to_parts(release: Release) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """A release as JSON and arrays, for its own file and for a model's."""
     arrays: dict[str, NDArray[Any]] = {}
     for name, stage in release.stages.items():
         arrays |= {f"{name}/design/{key}": array for key, array in stage.design.arrays().items()}
         arrays |= {f"{name}/noisy/{family}": array for family, array in stage.sums.items()}
-    return container.pack(RELEASE, _meta(release), arrays)
-
-
-def _meta(release: Release) -> dict[str, Any]:
-    return {
+    meta = {
         "statement": {
             "epsilon": release.budget.epsilon,
             "delta": release.budget.delta,
@@ -113,11 +114,33 @@ def _meta(release: Release) -> dict[str, Any]:
             for name, stage in release.stages.items()
         ],
     }
+    return meta, arrays
 
 
 def load_release(path: str | Path) -> Release:
     """Read a release and check that it is whole, consistent, and keeps its promise."""
     meta, arrays = container.read(path, RELEASE)
+    return from_parts(meta, arrays, meta["digest"], path)
+
+
+def load_release_inside(path: str | Path) -> Release:
+    """The release that a file is, or that a model was learnt from."""
+    if container.kind_of(path) != MODEL:
+        return load_release(path)
+    return model_release(*container.read(path, MODEL), path)
+
+
+def model_release(meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], path: str | Path) -> Release:
+    """The release in a model's parts, checked as if it were a file of its own."""
+    own = {name.removeprefix("release/"): array for name, array in arrays.items() if name.startswith("release/")}
+    try:
+        return from_parts(meta["release"], own, meta["release_digest"], path)
+    except KeyError:
+        raise FileError(f"{path}: is damaged: its parts do not fit together") from None
+
+
+def from_parts(meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], digest: str, path: str | Path) -> Release:
+    """The release of these parts, refused unless it has this digest, fits together and supports its own statement."""
     try:
         stages = {stage["name"]: _measurement(stage, arrays) for stage in meta["stages"]}
         statement = meta["statement"]
@@ -131,7 +154,7 @@ def load_release(path: str | Path) -> Release:
             types=meta["types"],
             dpearl=meta["dpearl"],
         )
-        if not _consistent(release) or release.digest != meta["digest"]:
+        if not _consistent(release) or release.digest != digest:
             raise ValueError("consistency")
         honest = release.epsilon <= release.budget.epsilon
     except (DpearlError, KeyError, TypeError, ValueError, AttributeError, ArithmeticError):

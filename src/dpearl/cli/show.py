@@ -5,30 +5,71 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
+import pyarrow as pa
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 from rich.table import Table
 
 from dpearl.audit import Finding
 from dpearl.ledger import Ledger
 from dpearl.plan import Forecast
 
-_STAGES = {"auxiliary": "Reading rows for the scale", "embedding": "Embedding rows"}
+if TYPE_CHECKING:
+    from dpearl.train import Moment
+
+_STAGES = {"auxiliary": "Reading rows for the scale", "embedding": "Embedding rows", "sampling": "Sampling rows"}
+
+
+class Bars:
+    """A bar for each pass over rows and one for training, in one display; silent where stderr is no terminal."""
+
+    def __init__(self, bars: Progress) -> None:
+        self._bars = bars
+        self._training: TaskID | None = None
+
+    def stage(self, name: str, total: int | None) -> Callable[[int], None]:
+        """A bar that is told of rows as they are done."""
+        task = self._bars.add_task(_STAGES[name], total=total, told="")
+        return lambda rows: self._bars.advance(task, rows)
+
+    def training(self, moment: Moment) -> None:
+        """The bar of training, with what can be said of it."""
+        if self._training is None:
+            self._training = self._bars.add_task("Training", total=moment.iterations, told="")
+        told = f"loss {moment.loss:.3g} (noise floor {moment.floor:.3g}), critic on {moment.effective:.0f} frequencies"
+        self._bars.update(self._training, completed=moment.step, told=told)
 
 
 @contextmanager
-def progress() -> Iterator[Callable[[str, int | None], Callable[[int], None]]]:
-    """A bar for each pass over the rows; none where stderr is not a terminal."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+def progress() -> Iterator[Bars]:
+    """One display for all that takes time."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[told]}"),
+    )
     console = Console(stderr=True)
     with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as bars:
+        yield Bars(bars)
 
-        def start(stage: str, total: int | None) -> Callable[[int], None]:
-            task = bars.add_task(_STAGES[stage], total=total)
-            return lambda rows: bars.advance(task, rows)
 
-        yield start
+def told(table: pa.Table, done: Callable[[int], None]) -> pa.Table:
+    """A part of the rows, once the bar knows of it."""
+    done(len(table))
+    return table
 
 
 def note(text: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import narwhals as nw
@@ -69,7 +70,7 @@ class MemorySource:
 
 def like(table: pa.Table, frame: Any) -> Any:
     """An Arrow table as the same kind of table as `frame`, with pandas' nullable types kept."""
-    if isinstance(frame, (pa.Table, pa.RecordBatch, Mapping)):
+    if frame is None or isinstance(frame, (pa.Table, pa.RecordBatch, Mapping)):
         return table
     if not _is_pandas(frame):
         return nw.from_arrow(table, backend=nw.get_native_namespace(frame)).to_native()
@@ -78,6 +79,13 @@ def like(table: pa.Table, frame: Any) -> Any:
         if str(name) in made and nullable(wanted) and made[str(name)].dtype != wanted:
             made[str(name)] = made[str(name)].astype(wanted)
     return made.rename(columns={str(name): name for name in frame.columns})
+
+
+def empty_like(data: Any) -> Any:
+    """The kind of a table and its types, with no row of it; None for a path or whatever is no frame."""
+    if isinstance(data, (pa.Table, pa.RecordBatch, Mapping, str, Path)) or not hasattr(data, "head"):
+        return None
+    return data.head(0)
 
 
 def nullable(dtype: Any) -> bool:

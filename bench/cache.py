@@ -1,0 +1,37 @@
+"""Finished runs, kept by their settings: a bench that was stopped goes on where it was."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+FOLDER = Path(__file__).parents[1] / ".bench"
+
+Run = dict[str, Any]
+"""Settings of one run; plain JSON values."""
+
+
+def place(run: Run) -> Path:
+    """Where a run's results lie."""
+    return FOLDER / f"{run['bench']}-{hashlib.sha256(json.dumps(run, sort_keys=True).encode()).hexdigest()[:16]}.json"
+
+
+def finished(runs: Sequence[Run]) -> list[Run]:
+    """Settings and results of those runs that are done."""
+    return [json.loads(place(run).read_text()) for run in runs if place(run).exists()]
+
+
+def work_off(runs: Sequence[Run], work: Callable[[Run], Run], workers: int) -> list[Run]:
+    """Every run's settings and results; what is not there yet is worked off, one thread to a worker."""
+    FOLDER.mkdir(exist_ok=True)
+    todo = [run for run in runs if not place(run).exists()]
+    with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
+        for run, found in zip(todo, pool.map(work, todo), strict=True):
+            print({**run, **found}, flush=True)
+            place(run).write_text(json.dumps({**run, **found}, indent=1))
+    return finished(runs)

@@ -1,0 +1,57 @@
+"""The one Typer application, and the options that commands share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dpearl.design import Scale
+from dpearl.privacy import Relation
+from dpearl.release import this_version
+from dpearl.settings import Omega
+
+app = typer.Typer(
+    name="dpearl",
+    help="Differentially private data synthesis by private embeddings.",
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+
+Data = Annotated[list[str], typer.Argument(help="Files, folders or globs: CSV, Parquet, .npz, LABEL/image.png; or partial sums.")]
+SchemaFile = Annotated[Path, typer.Option("--schema", help="Schema file (TOML).")]
+Epsilon = Annotated[float, typer.Option("--epsilon", help="Total privacy budget of everything in the release.")]
+Delta = Annotated[float, typer.Option("--delta", help="Probability that the guarantee may fail.")]
+RecipeName = Annotated[str, typer.Option("--recipe", help="auto, or paper (replace-one, pairwise distance).")]
+RelationName = Annotated[Relation | None, typer.Option("--relation", help="Who counts as a neighbour; the recipe's by default.")]
+ScaleName = Annotated[Scale | None, typer.Option("--scale", help="How the frequencies get their scale; public needs no budget.")]
+Frequencies = Annotated[int | None, typer.Option("-k", "--frequencies", help="Number of frequencies.")]
+RowsPerPerson = Annotated[int | None, typer.Option("--rows-per-person", help="Most rows of one person; overrides the schema.")]
+Seed = Annotated[int, typer.Option("--seed", help="Public seed of the frequencies. Noise has no seed.")]
+Threads = Annotated[int | None, typer.Option("--threads", min=1, help="Threads; all cores by default.")]
+LedgerFile = Annotated[Path | None, typer.Option("--ledger", help="Ledger to charge; a new one holds just this budget.")]
+Output = Annotated[Path, typer.Option("-o", "--output", help="File to write; never overwritten.")]
+
+TrainingSeed = Annotated[int, typer.Option("--seed", help="Seed of training and sampling. Noise has no seed.")]
+Iterations = Annotated[int | None, typer.Option("--iterations", help="Generator steps; the recipe's by default.")]
+LearningRate = Annotated[float | None, typer.Option("--learning-rate", help="The generator's; the recipe's by default.")]
+CriticName = Annotated[Omega, typer.Option("--critic", help="What the critic moves: sigma, or mu and sigma, of its frequencies.")]
+NoCritic = Annotated[bool, typer.Option("--no-critic", help="Weigh all frequencies the same: the paper's ablation.")]
+Device = Annotated[str, typer.Option("--device", help="cpu, cuda, or auto for a GPU where there is one.")]
+SampleRows = Annotated[int, typer.Option("-n", "--rows", help="How many synthetic rows.")]
+SampleOutput = Annotated[
+    Path, typer.Option("-o", "--output", help="File to write (.csv, .parquet, .npz, .png); never overwritten.")
+]
+
+
+@app.callback(invoke_without_command=True)
+def root(
+    context: typer.Context, show_version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False
+) -> None:
+    if show_version:
+        print(f"dpearl {this_version()}")
+        raise typer.Exit
+    if context.invoked_subcommand is None:
+        print(context.get_help())

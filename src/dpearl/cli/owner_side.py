@@ -1,0 +1,180 @@
+"""Commands that see rows, or what protects them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dpearl import audit as auditing
+from dpearl import container, owner
+from dpearl import ledger as ledgers
+from dpearl.cli import show
+from dpearl.cli.app import (
+    Data,
+    Delta,
+    Epsilon,
+    Frequencies,
+    LedgerFile,
+    Output,
+    RecipeName,
+    RelationName,
+    RowsPerPerson,
+    ScaleName,
+    SchemaFile,
+    Seed,
+    Threads,
+    app,
+)
+from dpearl.design import Recipe, Scale, recipe_named
+from dpearl.draft import draft
+from dpearl.embed import load_partial, save_partial
+from dpearl.embed import merge as merge_sums
+from dpearl.errors import DpearlError, FileError, UsageError
+from dpearl.plan import forecast
+from dpearl.privacy import Budget, Relation
+from dpearl.read import open_sources
+from dpearl.release import Release, save_release
+from dpearl.schema import Schema, load_schema
+from dpearl.statement import privacy_statement
+
+
+def chosen_recipe(name: str, relation: Relation | None, scale: Scale | None, frequencies: int | None) -> Recipe:
+    return owner.recipe_with(recipe_named(name), relation, scale, frequencies)
+
+
+@app.command()
+def schema(
+    data: Annotated[str, typer.Argument(help="Data to describe.")],
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="File to write, never overwritten; else printed.")] = None,
+) -> None:
+    """Draft a schema: names and kinds; bounds and levels are left for you to declare."""
+    if output is None:
+        print(draft(open_sources(data)), end="")
+        return
+    container.claim(output)
+    container.place_file(output, draft(open_sources(data)).encode())
+    show.note(f"{output}: fill in the blanks from public knowledge, then run `dpearl plan --schema {output} ...`")
+
+
+@app.command()
+def plan(
+    schema: SchemaFile,
+    rows: Annotated[int, typer.Option("--rows", help="A guess of the number of rows; do not count them for this.")],
+    epsilon: Epsilon,
+    delta: Delta = 1e-5,
+    recipe: RecipeName = "auto",
+    relation: RelationName = None,
+    scale: ScaleName = None,
+    frequencies: Frequencies = None,
+    rows_per_person: RowsPerPerson = None,
+) -> None:
+    """Tell what a budget buys, without data."""
+    declared = declared_schema(schema, rows_per_person)
+    offer = owner.Offer(declared, chosen_recipe(recipe, relation, scale, frequencies), Budget(epsilon, delta))
+    show.forecast(forecast(offer, rows))
+
+
+def declared_schema(path: Path, rows_per_person: int | None) -> Schema:
+    declared = load_schema(path)
+    return declared if rows_per_person is None else declared.with_rows_per_person(rows_per_person)
+
+
+@app.command()
+def release(
+    data: Data,
+    epsilon: Epsilon,
+    output: Output,
+    schema: Annotated[Path | None, typer.Option("--schema", help="Schema file (TOML); partial sums bring their own.")] = None,
+    delta: Delta = 1e-5,
+    recipe: RecipeName = "auto",
+    relation: RelationName = None,
+    scale: ScaleName = None,
+    frequencies: Frequencies = None,
+    rows_per_person: RowsPerPerson = None,
+    ledger: LedgerFile = None,
+    seed: Seed = 0,
+    threads: Threads = None,
+) -> None:
+    """Sanitize sensitive rows once: everything after works from the release alone."""
+    container.claim(output)
+    if ledger is not None and ledger.resolve() == output.resolve():
+        raise UsageError(f"{output}: is both output and ledger; give two names")
+    budget, chosen = Budget(epsilon, delta), chosen_recipe(recipe, relation, scale, frequencies)
+    if owner.are_sums(data):
+        declared = None if schema is None else load_schema(schema)
+        sums = merge_sums([load_partial(path) for path in data])
+        owner.check_agreement(sums, declared, rows_per_person, scale, frequencies, seed)
+        made = owner.release_sums(sums, owner.offer_for_sums(sums, chosen, budget), ledger, output.name)
+    elif schema is None:
+        raise UsageError("release needs --schema; `dpearl schema DATA -o schema.toml` drafts one")
+    else:
+        offer = owner.Offer(declared_schema(schema, rows_per_person), chosen, budget, seed)
+        with show.progress() as bars:
+            made = owner.release_rows(data, offer, ledger, output.name, threads, bars.stage)
+    save_charged(made, output, ledger)
+    print(privacy_statement(made))
+    show.note(
+        f"\nWritten to {output}. "
+        + (f"Charged to {ledger}." if ledger else "No ledger was given, so nothing records this spending.")
+    )
+
+
+def save_charged(made: Release, output: Path, ledger: Path | None) -> None:
+    try:
+        save_release(made, output)
+    except DpearlError as error:
+        charged = f"; {ledger} was charged all the same, for noise is never drawn twice" if ledger else ""
+        raise FileError(f"{error}{charged}") from None
+
+
+@app.command()
+def embed(
+    data: Data,
+    schema: SchemaFile,
+    output: Output,
+    recipe: RecipeName = "auto",
+    frequencies: Frequencies = None,
+    seed: Seed = 0,
+    threads: Threads = None,
+) -> None:
+    """Write the PRIVATE partial sum of one shard or site (mode 0600); merge and release it later."""
+    container.claim(output)
+    chosen = chosen_recipe(recipe, None, Scale.PUBLIC, frequencies)
+    with show.progress() as bars:
+        sums = owner.embed_shard(data, load_schema(schema), chosen, seed, threads, bars.stage)
+    save_partial(sums, output)
+    show.note(f"{output}: PRIVATE partial sum; keep it secret, and delete it after the release")
+
+
+@app.command()
+def merge(parts: Annotated[list[Path], typer.Argument(help="Partial sums of different shards.")], output: Output) -> None:
+    """Add partial sums; noise is added once, by `release`."""
+    container.claim(output)
+    save_partial(merge_sums([load_partial(part) for part in parts]), output)
+    show.note(f"{output}: PRIVATE sum of {len(parts)} parts")
+
+
+@app.command()
+def ledger(
+    file: Annotated[Path, typer.Argument(help="Ledger file.")],
+    epsilon: Annotated[float | None, typer.Option("--epsilon", help="Open the ledger with this total, or change it.")] = None,
+    delta: Annotated[float | None, typer.Option("--delta", help="Its delta; kept, or 1e-5 for a new ledger.")] = None,
+) -> None:
+    """Show what has been spent, in plain words; with --epsilon, set the total."""
+    book = ledgers.read_ledger(file) if epsilon is None else ledgers.set_budget(file, epsilon, delta)
+    show.ledger(book, str(file))
+
+
+@app.command()
+def audit(
+    trials: Annotated[int, typer.Option("--trials", min=100, help="Releases of each of two neighbouring tables.")] = 4000,
+) -> None:
+    """Test statistically that the mechanism installed here keeps its promise."""
+    found = auditing.audit(trials)
+    show.findings(found)
+    if not all(finding.passed for finding in found):
+        show.note("dpearl: the audit FAILED: this installation does not keep its promise; do not release with it")
+        raise typer.Exit(1)
+    print("Passed: no test could tell neighbours apart better than the statement allows.")

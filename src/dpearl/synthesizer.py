@@ -1,0 +1,143 @@
+"""The trained generator with the release it was learnt from: it samples rows, for ever, at no privacy cost.
+
+A model's file holds the whole release, so that its privacy statement can be recomputed from the file
+itself, as `inspect` does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from dpearl import container
+from dpearl.codec import Codec, Codes
+from dpearl.condition import Condition, conditions
+from dpearl.distance import label_classes, proportions
+from dpearl.errors import FileError, UsageError
+from dpearl.generator import Generator
+from dpearl.release import MODEL, Release, model_release, to_parts
+from dpearl.statement import privacy_statement
+
+CHUNK = 2**13
+"""Rows drawn at a time, always: so that the first rows are the same however many are asked for."""
+
+_PATIENCE = 2**17
+"""Rows drawn for each row that must fit a condition before giving up."""
+
+
+@dataclass(frozen=True, eq=False)
+class Synthesizer:
+    """A generator, the release behind it, and how it was trained."""
+
+    release: Release
+    generator: Generator
+    training: Mapping[str, Any]
+
+    @property
+    def codec(self) -> Codec:
+        return self.release.embedding.design.codec
+
+    @property
+    def statement(self) -> str:
+        """The privacy statement of everything that this model makes."""
+        return privacy_statement(self.release)
+
+    def sample(self, rows: int, where: Mapping[str, Any] | None = None, seed: int = 0) -> pa.Table:
+        """Synthetic rows in the types that the real ones came in."""
+        return pa.concat_tables(self.chunks(rows, where, seed))
+
+    def chunks(self, rows: int, where: Mapping[str, Any] | None = None, seed: int = 0) -> Iterator[pa.Table]:
+        """The same rows, some thousands at a time; an empty table first carries the types."""
+        for codes in self.codes(rows, where, seed):
+            yield self.codec.decode(codes, self.release.types)
+
+    def codes(self, rows: int, where: Mapping[str, Any] | None = None, seed: int = 0) -> Iterator[dict[str, Codes]]:
+        """Rows on the schema's grid, drawn until there are enough that fit."""
+        if rows < 0:
+            raise UsageError("the number of rows must not be negative")
+        if not 0 <= seed < 2**63:
+            raise UsageError("the seed must lie between 0 and 2^63 - 1")
+        fits = conditions(self.codec.schema, where or {})
+        shares = self._shares(fits)
+        return self._draw(rows, fits, shares, torch.Generator().manual_seed(seed))
+
+    def _draw(
+        self, rows: int, fits: list[Condition], shares: NDArray[np.float64], chance: torch.Generator
+    ) -> Iterator[dict[str, Codes]]:
+        yield _cut(self._chunk(shares, torch.Generator().manual_seed(0)), np.arange(0))
+        drawn = kept = 0
+        while kept < rows:
+            codes = self._chunk(shares, chance)
+            places = np.flatnonzero(np.all([fit.holds(codes) for fit in fits], axis=0) if fits else np.ones(CHUNK, bool))
+            drawn, kept = drawn + CHUNK, kept + len(places)
+            yield _cut(codes, places[: max(len(places) - max(kept - rows, 0), 0)])
+            if drawn >= _PATIENCE * (kept + 1):
+                wanted = ", ".join(str(fit) for fit in fits)
+                raise UsageError(f"--where: only {kept} of {drawn:,} drawn rows have {wanted}; ask for something less rare")
+
+    def _shares(self, fits: list[Condition]) -> NDArray[np.float64]:
+        """Shares of the classes; a condition on the label fixes the class instead of sorting rows out."""
+        shares = proportions(self.release)
+        if self.codec.classes == 1:
+            return shares
+        for fit in fits:
+            if fit.name == self.codec.schema.label:
+                shares = np.where(np.arange(len(shares)) == fit.code, shares, 0)
+                if not shares.any():
+                    raise UsageError(f"--where: the release shows no rows with {fit}, so nothing was learnt of them")
+        return np.asarray(shares / shares.sum())
+
+    @torch.inference_mode()
+    def _chunk(self, shares: NDArray[np.float64], chance: torch.Generator) -> dict[str, Codes]:
+        classes = label_classes(self.codec)
+        weights = torch.from_numpy(shares[list(classes)])
+        place = torch.multinomial(weights, CHUNK, replacement=True, generator=chance)
+        latent = torch.randn(CHUNK, self.generator.latent, generator=chance)
+        drafts = self.generator.eval().drafts(latent, place)
+        codes: dict[str, Codes] = {}
+        for name, column in self.codec.features.items():
+            levels = np.array(column.returns)[_numpy(drafts[name].levels.argmax(dim=1))]
+            codes[name] = column.code(_numpy(drafts[name].positions).astype(np.float64), levels)
+        if self.codec.classes > 1:
+            codes[str(self.codec.schema.label)] = np.array(classes)[_numpy(place)]
+        return codes
+
+
+def _numpy(tensor: Tensor) -> NDArray[Any]:
+    return np.asarray(tensor.numpy())
+
+
+def _cut(codes: Mapping[str, Codes], places: NDArray[np.int64]) -> dict[str, Codes]:
+    return {name: own[places] for name, own in codes.items()}
+
+
+def save_synthesizer(model: Synthesizer, path: str | Path) -> None:
+    """Write a model."""
+    meta, arrays = to_parts(model.release)
+    weights = {f"generator/{name}": _numpy(value) for name, value in model.generator.state_dict().items()}
+    head = {"release": meta, "release_digest": model.release.digest, "training": dict(model.training)}
+    content, _ = container.pack(MODEL, head, weights | {f"release/{name}": array for name, array in arrays.items()})
+    container.place_file(path, content)
+
+
+def load_synthesizer(path: str | Path) -> Synthesizer:
+    """Read a model; the release inside is checked as if it were a file of its own."""
+    meta, arrays = container.read(path, MODEL)
+    release = model_release(meta, arrays, path)
+    try:
+        codec = release.embedding.design.codec
+        generator = Generator(codec, len(label_classes(codec)))
+        weights = {name.removeprefix("generator/"): array for name, array in arrays.items() if name.startswith("generator/")}
+        generator.load_state_dict({name: torch.from_numpy(np.array(array)) for name, array in weights.items()})
+        training = dict(meta["training"])
+    except (KeyError, TypeError, ValueError, RuntimeError):
+        raise FileError(f"{path}: is damaged: its parts do not fit together") from None
+    return Synthesizer(release, generator.eval(), training)

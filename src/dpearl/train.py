@@ -1,0 +1,217 @@
+"""Training: the generator falls towards the release, the critic lifts the frequencies where it is still far (Alg. 1).
+
+It takes a Release and nothing else, so it has no way to rows. There is no privacy cost in any of
+it, whatever the number of iterations (post-processing, Thm. 1).
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from dpearl import container
+from dpearl.critic import Critic, effective_sample_size
+from dpearl.distance import Batch, Target, noise_floor, squared_distances, target_of
+from dpearl.errors import FileError, TrainingError, UsageError
+from dpearl.generator import Generator
+from dpearl.release import Release
+from dpearl.settings import Settings, settings_for
+from dpearl.synthesizer import Synthesizer
+
+CHECKPOINT = "dpearl-checkpoint"
+_EVERY = 10.0
+"""Seconds between checkpoints: a kill loses no more."""
+
+_WINDOW = 50
+"""Steps over which the shown loss is averaged, and after which it is shown again."""
+
+
+@dataclass(frozen=True)
+class Moment:
+    """What can be said of training at a step: the loss beside what true rows would have, and the critic's focus."""
+
+    step: int
+    iterations: int
+    loss: float
+    floor: float
+    effective: float
+
+
+Watch = Callable[[Moment], None]
+
+
+def fit(
+    release: Release,
+    settings: Settings | None = None,
+    seed: int = 0,
+    device: str = "auto",
+    threads: int | None = None,
+    checkpoint: str | Path | None = None,
+    watch: Watch | None = None,
+    stop: Callable[[], bool] | None = None,
+) -> Synthesizer:
+    """A generator for this release. The same release, settings, seed and thread count give the same one on a CPU.
+
+    With `checkpoint`, the state is kept in that file and work goes on from it; it is removed at the end.
+    `stop` is asked after every step; where it says yes, the state is kept and KeyboardInterrupt raised.
+    """
+    if not 0 <= seed < 2**63:
+        raise UsageError("the seed must lie between 0 and 2^63 - 1")
+    if threads is not None:
+        torch.set_num_threads(threads)
+    chosen = settings or settings_for(release)
+    training = Training(release, chosen, seed, pick_device(device))
+    keep = None if checkpoint is None else Path(checkpoint)
+    if keep is not None and keep.exists():
+        training.restore(keep)
+    _run(training, keep, watch, stop)
+    if keep is not None:
+        keep.unlink(missing_ok=True)
+    told = {"settings": asdict(chosen), "seed": seed, "threads": torch.get_num_threads(), "torch": str(torch.__version__)}
+    return Synthesizer(release, training.generator.cpu().eval(), told)
+
+
+def _run(training: Training, keep: Path | None, watch: Watch | None, stop: Callable[[], bool] | None) -> None:
+    saved = time.monotonic()
+    while training.step < training.settings.iterations:
+        training.advance()
+        stopped = stop is not None and stop()
+        if keep is not None and (stopped or time.monotonic() - saved > _EVERY):
+            training.save(keep)
+            saved = time.monotonic()
+        if stopped:
+            raise KeyboardInterrupt
+        if watch is not None and (training.step % _WINDOW == 0 or training.step == training.settings.iterations):
+            watch(training.moment())
+
+
+def pick_device(name: str) -> torch.device:
+    """`auto` takes a GPU where there is one."""
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError, NotImplementedError):
+        raise UsageError(f"device {name!r} is not available here; use auto or cpu") from None
+    return device
+
+
+class Training:
+    """Two players, their optimisers and the chance between them: everything that changes in training."""
+
+    def __init__(self, release: Release, settings: Settings, seed: int, device: torch.device) -> None:
+        self.settings = settings
+        self.identity = {"release": release.digest, "settings": asdict(settings), "seed": seed}
+        self.target: Target = target_of(release).to(device)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            self.generator = Generator(release.embedding.design.codec, len(self.target.classes)).to(device)
+        self.critic = Critic(self.target.frequencies, self.target.scale, settings.omega)
+        moved = [parameter for parameter in self.critic.parameters() if parameter.requires_grad]
+        self.falling = torch.optim.Adam(self.generator.parameters(), settings.learning_rate, fused=True)
+        self.rising = torch.optim.Adam(moved, settings.critic_rate, maximize=True) if moved else None
+        self.batch = Batch.of(self.target.proportions, settings.batch)
+        self.chance = torch.Generator().manual_seed(seed)
+        self.step = 0
+        self.losses: list[float] = []
+        self._weights = self.critic().detach()
+        self._floor = noise_floor(self.target) + self.batch.sampling_noise(self.target)
+
+    def advance(self) -> None:
+        """One step of the generator; after every few, one of the critic."""
+        for group in self.falling.param_groups:
+            group["lr"] = self.settings.rate(self.step)
+        loss = self._weights @ self._distances()
+        self.falling.zero_grad()
+        loss.backward()
+        self.falling.step()
+        self.step += 1
+        self._note(float(loss.detach()))
+        if self.rising is not None and self.step % self.settings.generator_steps == 0:
+            self._sharpen(self.rising)
+
+    def _sharpen(self, rising: torch.optim.Optimizer) -> None:
+        """The critic's step: up, on distances that it takes as given."""
+        with torch.no_grad():
+            distances = self._distances()
+        rising.zero_grad()
+        (self.critic() @ distances).backward()
+        rising.step()
+        self.critic.keep_valid()
+        self._weights = self.critic().detach()
+
+    def _distances(self) -> Tensor:
+        latent = torch.randn(len(self.batch.owner), self.generator.latent, generator=self.chance)
+        rows = self.generator(latent.to(self.target.values.device), self.batch.owner)
+        return squared_distances(self.target, self.batch.characteristic(rows, self.target.frequencies))
+
+    def _note(self, loss: float) -> None:
+        if not math.isfinite(loss):
+            raise TrainingError(
+                f"training broke down in step {self.step}: the loss is not a finite number; "
+                "try a lower --learning-rate (such as 0.001) or another --seed"
+            )
+        self.losses = [*self.losses[-_WINDOW + 1 :], loss]
+
+    def moment(self) -> Moment:
+        """Where training stands."""
+        loss = sum(self.losses) / len(self.losses)
+        return Moment(self.step, self.settings.iterations, loss, self._floor, effective_sample_size(self._weights))
+
+    def save(self, path: Path) -> None:
+        """Everything that the next step depends on, in a file that work can go on from."""
+        head = {**self.identity, "step": self.step}
+        container.replace_file(path, container.pack(CHECKPOINT, head, self._arrays())[0])
+
+    def restore(self, path: Path) -> None:
+        """Go on from a checkpoint of this very training."""
+        meta, arrays = container.read(path, CHECKPOINT)
+        if {name: meta.get(name) for name in self.identity} != self.identity:
+            raise FileError(f"{path}: was left by training with another release, seed or settings; remove it to start anew")
+        try:
+            self._load(arrays)
+            self.step = int(meta["step"])
+        except (KeyError, TypeError, ValueError, RuntimeError, IndexError):
+            raise FileError(f"{path}: is damaged; remove it to start anew") from None
+        self._weights = self.critic().detach()
+
+    def _players(self) -> dict[str, tuple[torch.nn.Module, torch.optim.Optimizer | None]]:
+        return {"generator": (self.generator, self.falling), "critic": (self.critic, self.rising)}
+
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        arrays = {"chance": self.chance.get_state().numpy(), "losses": np.array(self.losses)}
+        for name, (player, optimiser) in self._players().items():
+            arrays |= {f"{name}/{key}": value.cpu().numpy() for key, value in player.state_dict().items()}
+            for place, state in (optimiser.state_dict()["state"] if optimiser else {}).items():
+                arrays |= {f"{name}.adam/{place}/{key}": value.cpu().numpy() for key, value in state.items()}
+        return arrays
+
+    def _load(self, arrays: dict[str, NDArray[Any]]) -> None:
+        tensors = {name: torch.from_numpy(np.array(array)) for name, array in arrays.items()}
+        self.chance.set_state(tensors["chance"])
+        self.losses = tensors["losses"].tolist()
+        for name, (player, optimiser) in self._players().items():
+            player.load_state_dict({key: tensors[f"{name}/{key}"] for key in player.state_dict()})
+            if optimiser is not None:
+                described = optimiser.state_dict()
+                described["state"] = _adam_states(tensors, f"{name}.adam/")
+                optimiser.load_state_dict(described)
+
+
+def _adam_states(tensors: dict[str, Tensor], prefix: str) -> dict[int, dict[str, Tensor]]:
+    states: dict[int, dict[str, Tensor]] = {}
+    for name, value in tensors.items():
+        if name.startswith(prefix):
+            place, key = name.removeprefix(prefix).split("/")
+            states.setdefault(int(place), {})[key] = value
+    return states

@@ -1,0 +1,129 @@
+"""Synthetic rows as files: CSV, Parquet, .npz, and a PNG grid for pictures. Whole or not at all, never over another file."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as csv
+import pyarrow.parquet as parquet
+from numpy.typing import NDArray
+from PIL import Image as Pictures
+
+from dpearl import container
+from dpearl.errors import UsageError
+from dpearl.schema import Image, Schema
+
+Tables = Iterator[pa.Table]
+"""Rows in parts, all of the same types; the first part may be empty."""
+
+MAX_GRID = 10_000
+"""Pictures in one PNG."""
+
+
+def check_output(path: str | Path, schema: Schema, rows: int) -> Path:
+    """Refuse an output that cannot hold these rows, before any work is done."""
+    path = Path(path)
+    pictures = [name for name, column in schema.columns.items() if isinstance(column, Image)]
+    if path.suffix.lower() not in _WRITERS:
+        raise UsageError(f"{path}: unknown kind of file; use {', '.join(_WRITERS)}")
+    if pictures and path.suffix.lower() == ".csv":
+        raise UsageError(f"{path}: a CSV cannot hold the pictures of {pictures[0]!r}; use .npz, .parquet or .png")
+    if path.suffix.lower() == ".png" and len(pictures) != 1:
+        raise UsageError(f"{path}: a grid needs exactly one column of pictures; use .csv, .parquet or .npz")
+    if path.suffix.lower() == ".png" and not 1 <= rows <= MAX_GRID:
+        raise UsageError(f"{path}: a grid shows 1 to {MAX_GRID:,} pictures; choose -n so, or use .npz")
+    return container.claim(path)
+
+
+def write_rows(tables: Tables, schema: Schema, path: str | Path) -> None:
+    """All rows in the format that the name asks for."""
+    with container.placing(path) as file:
+        _WRITERS[Path(path).suffix.lower()](tables, schema, file)
+
+
+def _write_csv(tables: Tables, schema: Schema, file: BinaryIO) -> None:
+    first = _plain(next(tables))
+    with csv.CSVWriter(file, first.schema) as writer:
+        for table in _chain(first, tables):
+            writer.write_table(_plain(table))
+
+
+def _write_parquet(tables: Tables, schema: Schema, file: BinaryIO) -> None:
+    first = next(tables)
+    with parquet.ParquetWriter(file, first.schema) as writer:
+        for table in _chain(first, tables):
+            if len(table):
+                writer.write_table(table)
+
+
+def _write_npz(tables: Tables, schema: Schema, file: BinaryIO) -> None:
+    parts = list(tables)
+    names = parts[0].column_names
+    columns = {name: np.concatenate([_array(part, name, schema) for part in parts]) for name in names}
+    np.savez_compressed(file, **columns)  # type: ignore[arg-type]  # names of columns are free
+
+
+def _write_png(tables: Tables, schema: Schema, file: BinaryIO) -> None:
+    """Pictures side by side, those of one class together."""
+    table = pa.concat_tables(tables)
+    if schema.label is not None:
+        table = table.take(pc.sort_indices(table.column(schema.label)))
+    name, picture = next((name, column) for name, column in schema.columns.items() if isinstance(column, Image))
+    stack = _array(table, name, schema).reshape(-1, picture.height, picture.width, picture.channels)
+    Pictures.fromarray(picture_grid(stack, math.ceil(math.sqrt(len(stack))))).save(file, "PNG")
+
+
+def picture_grid(stack: NDArray[np.uint8], across: int) -> NDArray[np.uint8]:
+    """Pictures (rows, height, width, channels) in lines of so many; empty places stay black."""
+    down = -(-len(stack) // across)
+    _, height, width, channels = stack.shape
+    places = np.zeros((down * across, height, width, channels), np.uint8)
+    places[: len(stack)] = stack
+    grid = places.reshape(down, across, height, width, channels).swapaxes(1, 2)
+    grid = grid.reshape(down * height, across * width, channels)
+    return grid[:, :, 0] if channels == 1 else grid
+
+
+def _array(table: pa.Table, name: str, schema: Schema) -> NDArray[Any]:
+    """A column as NumPy holds it without pickle: NaN and NaT where a number or moment is missing, else empty text."""
+    cells, column = table.column(name).combine_chunks(), schema.columns[name]
+    if isinstance(column, Image):
+        shape = (column.height, column.width, column.channels) if column.channels > 1 else (column.height, column.width)
+        return np.frombuffer(b"".join(cells.to_pylist()), np.uint8).reshape(-1, *shape)
+    if isinstance(cells, pa.DictionaryArray):
+        cells = cells.dictionary_decode()
+    if pa.types.is_timestamp(cells.type) or pa.types.is_date(cells.type):
+        return np.asarray(cells.cast(pa.timestamp("us")).to_numpy(zero_copy_only=False))
+    number = pa.types.is_integer(cells.type) or pa.types.is_floating(cells.type)
+    if column.missing and number:
+        cells = cells.cast(pa.float64())
+    if number or (pa.types.is_boolean(cells.type) and not column.missing):
+        return np.asarray(cells.to_numpy(zero_copy_only=False))
+    return np.array(pc.fill_null(cells.cast(pa.string()), "").to_pylist(), np.str_)
+
+
+def _plain(table: pa.Table) -> pa.Table:
+    """Dictionaries as what they stand for: a CSV knows none."""
+    for place, field in enumerate(table.schema):
+        if pa.types.is_dictionary(field.type):
+            table = table.set_column(place, field.name, table.column(place).cast(field.type.value_type))
+    return table
+
+
+def _chain(first: pa.Table, rest: Tables) -> Tables:
+    yield first
+    yield from rest
+
+
+_WRITERS: dict[str, Callable[[Tables, Schema, BinaryIO], None]] = {
+    ".csv": _write_csv,
+    ".parquet": _write_parquet,
+    ".npz": _write_npz,
+    ".png": _write_png,
+}
