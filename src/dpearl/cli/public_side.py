@@ -101,7 +101,7 @@ def sample(
 
 def _refuse_partial(file: Path) -> None:
     if container.kind_of(file) == PARTIAL:
-        raise FileError(f"{file}: is a PRIVATE partial sum, not a release, and must not leave the owner; `dpearl release` makes one of it")
+        raise FileError(f"{file}: is a PRIVATE partial sum, not a release; keep it secret, `dpearl release` makes one of it")
 
 
 def need_torch() -> None:
