@@ -30,6 +30,9 @@ test: lint
 
 bench: $(DEV)
 	$(BIN)/python -m bench.owner
+	$(BIN)/python -m bench.training
+	$(BIN)/python -m bench.images
+	$(BIN)/python -m bench.adult
 
 clean:
 	rm -rf $(VENV) demo build dist

@@ -61,7 +61,7 @@ def fit(
 ) -> Synthesizer:
     """A generator for this release. The same release, settings, seed and thread count give the same one on a CPU.
 
-    With `checkpoint`, the state is kept in that file and work goes on from it; it is removed at the end.
+    With `checkpoint`, the state is kept in that file and work goes on from it; remove it when the model is safe.
     `stop` is asked after every step; where it says yes, the state is kept and KeyboardInterrupt raised.
     """
     if not 0 <= seed < 2**63:
@@ -74,8 +74,6 @@ def fit(
     if keep is not None and keep.exists():
         training.restore(keep)
     _run(training, keep, watch, stop)
-    if keep is not None:
-        keep.unlink(missing_ok=True)
     told = {"settings": asdict(chosen), "seed": seed, "threads": torch.get_num_threads(), "torch": str(torch.__version__)}
     return Synthesizer(release, training.generator.cpu().eval(), told)
 

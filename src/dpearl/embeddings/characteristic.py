@@ -34,6 +34,9 @@ _ROUND = 1.5 * 2**52 + 2
 """Adding this to a float64 leaves the nearest integer, plus 2, in its lowest bits: one pass instead of rint
 and a cast. The 2 centres the shift by which 2^16 phases a turn become 2^14 table entries."""
 
+_RAISED = 2
+"""Numbers that share a high frequency, on average: with many, the product of their phases would average to nothing."""
+
 _TILE_ROWS, _TILE_FREQUENCIES, _JOINT_LEVELS = 256, 1024, 512
 """Chosen so that a tile of phases and the table stay near a core."""
 
@@ -186,17 +189,34 @@ class Characteristic:
         return {"lines": self.lines, "angles": self.angles}
 
 
-def draw_characteristic(codec: Codec, frequencies: int, scale: float, seed: int, weight: float) -> Characteristic:
-    """Frequencies from N(0, 1/scale²) (Sec. 4.1), drawn from a public seed and laid on the lattice."""
+def draw_characteristic(
+    codec: Codec, frequencies: int, scale: float, seed: int, weight: float, octaves: float = 0
+) -> Characteristic:
+    """Frequencies from N(0, 1/scale²) (Sec. 4.1), drawn from a public seed and laid on the lattice.
+
+    With `octaves`, some numbers are seen at up to so many octaves above the scale: where levels set it, the
+    whole range of a number is less than a radian, and nothing but its mean would show.
+    """
     columns = tuple(column.levels for column in codec.features.values())
     tops = codec.tops[:, None].astype(np.float64)
-    normal = np.random.default_rng(seed).standard_normal((len(tops) + sum(columns), frequencies)) / scale
+    chance = np.random.default_rng(seed)
+    normal = chance.standard_normal((len(tops) + sum(columns), frequencies)) / scale
+    if octaves:
+        normal[: len(tops)] *= _multiples(codec, frequencies, octaves, chance)
     turns = normal / (2 * np.pi)
     limit = _REACH // tops
     lines = np.clip(np.rint(turns[: len(tops)] * _FINE / tops), -limit, limit).astype(np.int64)
     angles = np.clip(np.rint(turns[len(tops) :] * _TURN), -(2**31), 2**31 - 1).astype(np.int32)
     angles[_plain_levels(codec)] = 0
     return Characteristic(codec.classes, columns, weight, scale, seed, lines, angles)
+
+
+def _multiples(codec: Codec, frequencies: int, octaves: float, chance: np.random.Generator) -> NDArray[np.float64]:
+    """Two numbers at a time, on average, are raised by up to so many octaves; pixels never are."""
+    sizes = [column.coordinates for column in codec.features.values() if column.coordinates]
+    alone = np.repeat([size == 1 for size in sizes], sizes)[:, None]
+    raised = alone & (chance.random((len(alone), frequencies)) * max(alone.sum(), 1) < _RAISED)
+    return np.where(raised, 2 ** chance.uniform(0, octaves, raised.shape), 1.0)
 
 
 def load_characteristic(
