@@ -92,7 +92,7 @@ def measure(works: dict[str, Callable[[], None]]) -> dict[str, float]:
 
 def line(name: str, schema: Schema) -> str:
     made = release(schema)
-    training = Training(made, settings_for(made), 0, torch.device("cpu"))
+    training = Training(made, settings_for(schema), 0, torch.device("cpu"))
     pairs = products(training)
 
     def bare(part: str) -> Callable[[], None]:

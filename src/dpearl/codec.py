@@ -14,6 +14,7 @@ into coordinates (integers 0..top on a line) and a level (one of a few, one-hot)
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -107,6 +108,13 @@ class _Line:
         return tuple(level for level in range(self.levels) if level != 1 or self.column.missing)
 
 
+def _rounded(values: NDArray[np.float64], resolution: float) -> NDArray[np.float64]:
+    """Values with as many decimals as tell a tenth of the grid's resolution; more would say nothing."""
+    if resolution < 1e-290:
+        return values
+    return np.round(values, 1 - math.floor(math.log10(resolution)))
+
+
 @dataclass(frozen=True)
 class NumberCodec(_Line):
     """NaN and text become missing, infinities the bound, spikes levels of their own."""
@@ -175,7 +183,7 @@ class NumberCodec(_Line):
         if self.column.log:
             return self._log_grid[codes]
         lower, upper = self._bounds
-        return np.asarray(lower + codes / TOP * (upper - lower))
+        return np.clip(_rounded(lower + codes / TOP * (upper - lower), (upper - lower) / TOP), lower, upper)
 
     @cached_property
     def _decimals(self) -> int | None:
@@ -189,6 +197,10 @@ class NumberCodec(_Line):
     def _log_grid(self) -> NDArray[np.float64]:
         lower, upper = self._bounds
         grid = lower * np.exp(np.arange(TOP + 1) / TOP * np.log(upper / lower))
+        exponents = np.floor(np.log10(grid))
+        for exponent in np.unique(exponents):
+            own = exponents == exponent
+            grid[own] = _rounded(grid[own], 10.0**exponent * math.log(upper / lower) / TOP)
         grid[0], grid[-1] = lower, upper
         return np.asarray(np.clip(grid, lower, upper))
 

@@ -57,7 +57,7 @@ def _condition(schema: Schema, name: str, value: Any) -> Condition:
     column, text = schema.columns[name], _text(value)
     if isinstance(column, Image):
         raise UsageError(f"--where: {name!r} is an image; give a column with values that can be named")
-    codec, cells = column_codec(column), pa.array([text], pa.string())
+    codec, cells = column_codec(column), pa.array([text.encode(errors="replace").decode()], pa.string())
     code = codec.encode(cells)
     returned = int(codec.level(code)[0]) in codec.returns
     absent = codec.decode(code)[0].as_py() is None
@@ -86,7 +86,8 @@ def _within(column: Column, text: str, cells: pa.Array) -> bool:
 def _allowed(column: Column) -> str:
     """What a column may be, short enough for one line."""
     if isinstance(column, (Number, Datetime)):
-        return f"it lies between {column.lower} and {column.upper}"
+        lower, upper = (f"{end:g}" if isinstance(end, float) else str(end) for end in (column.lower, column.upper))
+        return f"it lies between {lower} and {upper}"
     if isinstance(column, Category):
         named = [*column.texts, *([column.other] if column.other else [])]
         return f"its levels are {', '.join(named[:12])}{', ...' if len(named) > 12 else ''}"
@@ -98,5 +99,5 @@ def _near(column: Column, text: str) -> str:
 
 
 def _meant(word: str, known: list[str]) -> str:
-    close = get_close_matches(word, known, n=1)
+    close = get_close_matches(word, known, n=1, cutoff=0.75)
     return f"; did you mean {close[0]!r}?" if close else ""

@@ -32,13 +32,24 @@ _BLANK = "0" * 64
 def claim(path: str | Path) -> Path:
     """Refuse an output that cannot be written, before any work is done or budget spent."""
     path = Path(path)
-    if path.exists():
-        raise UsageError(f"{path}: already exists; choose another name or move it away")
-    if not path.parent.is_dir():
-        raise UsageError(f"{path}: folder {path.parent} does not exist; create it first")
-    if not os.access(path.parent, os.W_OK):
-        raise UsageError(f"{path}: folder {path.parent} cannot be written to")
+    try:
+        if path.exists():
+            raise UsageError(f"{path}: already exists; choose another name or move it away")
+        if not path.parent.is_dir():
+            raise UsageError(f"{path}: folder {path.parent} does not exist; create it first")
+        draft = _draft(path)
+        draft.touch(0o600, exist_ok=False)
+        draft.unlink()
+    except PermissionError:
+        raise UsageError(f"{path}: folder {path.parent} cannot be written to") from None
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{path}: cannot be written ({getattr(error, 'strerror', None) or error})") from None
     return path
+
+
+def _draft(path: Path) -> Path:
+    """A hidden name beside a file, for what is not finished."""
+    return path.with_name(f".{path.name}.{secrets.token_hex(8)}")
 
 
 def pack(kind: str, meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> tuple[bytes, str]:
@@ -74,7 +85,7 @@ def replace_file(path: str | Path, content: bytes) -> None:
 
 @contextmanager
 def _drafting(path: Path, mode: int) -> Iterator[tuple[BinaryIO, Path]]:
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    draft = _draft(path)
     try:
         with open(os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL, mode), "w+b") as file:
             yield file, draft
@@ -145,6 +156,8 @@ def _mark(digest: str) -> bytes:
 def _checked_bytes(path: Path) -> bytes:
     """The file's bytes, after its claimed sizes are known to be sane."""
     try:
+        if path.is_dir():
+            raise FileError(f"{path}: is a folder, not a file")
         if not path.is_file():
             raise FileError(f"{path}: no such file")
         size = path.stat().st_size

@@ -51,7 +51,8 @@ def _body(storage: pa.DataType) -> str:
     kind = _kind(storage)
     step = "step = 1                # resolution; remove for continuous\n" if pa.types.is_integer(storage) else ""
     missing = "missing = false         # true if cells may be empty\n"
-    return f'kind = "{kind}"\n{_BODIES[kind]}{step if kind == "number" else ""}{missing}'
+    body = _BODIES[kind].replace('"1s"', '"1d"') if pa.types.is_date(storage) else _BODIES[kind]
+    return f'kind = "{kind}"\n{body}{step if kind == "number" else ""}{missing}'
 
 
 def _kind(storage: pa.DataType) -> str:

@@ -5,6 +5,7 @@
     ├── DataError          the rows cannot be read as declared (structure, never content)
     ├── BudgetError        the privacy budget is invalid or used up
     ├── FileError          a release, model, partial sum or ledger is missing, damaged or foreign
+    ├── Interrupted        the user stopped the work; what is kept can be gone on from
     ├── TrainingError      training broke down on this release
     └── UsageError         an argument is out of range or an output is in the way
 
@@ -30,6 +31,10 @@ class BudgetError(DpearlError):
 
 class FileError(DpearlError):
     """A dpearl file is missing, damaged, foreign or from a newer version."""
+
+
+class Interrupted(DpearlError):
+    """Work was stopped on request; the message says how it goes on."""
 
 
 class TrainingError(DpearlError):

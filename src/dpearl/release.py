@@ -22,7 +22,8 @@ from dpearl.embeddings.count import UNIT
 from dpearl.errors import DpearlError, FileError
 from dpearl.privacy import Budget, Relation, Unit, compose, epsilon_of
 
-RELEASE, MODEL = "dpearl-release", "dpearl-model"
+RELEASE, MODEL, CHECKPOINT = "dpearl-release", "dpearl-model", "dpearl-checkpoint"
+"""Kinds of public files."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +55,9 @@ class Release:
     rows: int | None
     types: Mapping[str, str]
     dpearl: str
+
+    def __repr__(self) -> str:
+        return f"Release(epsilon={self.budget.epsilon:g}, delta={self.budget.delta:g}, {self.unit}, {self.digest[:12]})"
 
     @cached_property
     def digest(self) -> str:
@@ -123,11 +127,12 @@ def load_release(path: str | Path) -> Release:
     return from_parts(meta, arrays, meta["digest"], path)
 
 
-def load_release_inside(path: str | Path) -> Release:
-    """The release that a file is, or that a model was learnt from."""
+def load_release_inside(path: str | Path) -> tuple[Release, dict[str, Any] | None]:
+    """The release that a file is, or that a model was learnt from, with how it was trained."""
     if container.kind_of(path) != MODEL:
-        return load_release(path)
-    return model_release(*container.read(path, MODEL), path)
+        return load_release(path), None
+    meta, arrays = container.read(path, MODEL)
+    return model_release(meta, arrays, path), meta.get("training")
 
 
 def model_release(meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], path: str | Path) -> Release:

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from dpearl.errors import UsageError
-from dpearl.release import Release
-from dpearl.schema import Image
+from dpearl.schema import Image, Schema
 
 
 class Omega(StrEnum):
@@ -50,7 +49,12 @@ IMAGES = Settings(iterations=6000, batch=100, generator_steps=5)
 Generator steps for each step of the critic are from the authors' code."""
 
 
-def settings_for(release: Release) -> Settings:
+def settings_for(schema: Schema) -> Settings:
     """The constants for this kind of data."""
-    columns = release.embedding.design.schema.columns.values()
-    return IMAGES if any(isinstance(column, Image) for column in columns) else TABLES
+    return IMAGES if any(isinstance(column, Image) for column in schema.columns.values()) else TABLES
+
+
+def check_seed(seed: int) -> None:
+    """Refuse a seed that torch cannot take."""
+    if not 0 <= seed < 2**63:
+        raise UsageError("the seed must lie between 0 and 2^63 - 1")

@@ -17,7 +17,7 @@ from dpearl.privacy import Budget
 from dpearl.read.memory import empty_like, like
 from dpearl.release import Release
 from dpearl.schema import Schema, load_schema
-from dpearl.settings import Settings
+from dpearl.settings import Settings, check_seed
 from dpearl.synthesizer import Synthesizer
 from dpearl.train import Watch, fit
 
@@ -28,6 +28,9 @@ class Synthesis:
 
     model: Synthesizer
     frame: Any
+
+    def __repr__(self) -> str:
+        return f"Synthesis({self.model!r})"
 
     @property
     def release(self) -> Release:
@@ -41,7 +44,8 @@ class Synthesis:
 
     def sample(self, rows: int, where: Mapping[str, Any] | None = None, seed: int = 0) -> Any:
         """Synthetic rows: pandas for pandas, polars for polars, else Arrow."""
-        return like(self.model.sample(rows, where, seed), self.frame)
+        gaps = {name for name, column in self.model.codec.schema.columns.items() if getattr(column, "missing", False)}
+        return like(self.model.sample(rows, where, seed), self.frame, gaps)
 
 
 def synthesize(
@@ -60,5 +64,6 @@ def synthesize(
     declared = schema if isinstance(schema, Schema) else load_schema(schema)
     chosen = recipe_named(recipe) if isinstance(recipe, str) else recipe
     offer = Offer(declared, chosen, Budget(epsilon, delta))
+    check_seed(seed)
     release = release_rows(data, offer, ledger, progress=progress)
     return Synthesis(fit(release, settings, seed, watch=watch), empty_like(data))

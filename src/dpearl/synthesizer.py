@@ -24,7 +24,9 @@ from dpearl.distance import label_classes, proportions
 from dpearl.errors import FileError, UsageError
 from dpearl.generator import Generator
 from dpearl.release import MODEL, Release, model_release, to_parts
+from dpearl.settings import check_seed
 from dpearl.statement import privacy_statement
+from dpearl.write import check_rows
 
 CHUNK = 2**13
 """Rows drawn at a time, always: so that the first rows are the same however many are asked for."""
@@ -41,6 +43,9 @@ class Synthesizer:
     generator: Generator
     training: Mapping[str, Any]
 
+    def __repr__(self) -> str:
+        return f"Synthesizer({', '.join(self.codec.columns)}; {self.release!r})"
+
     @property
     def codec(self) -> Codec:
         return self.release.embedding.design.codec
@@ -52,7 +57,7 @@ class Synthesizer:
 
     def sample(self, rows: int, where: Mapping[str, Any] | None = None, seed: int = 0) -> pa.Table:
         """Synthetic rows in the types that the real ones came in."""
-        return pa.concat_tables(self.chunks(rows, where, seed))
+        return pa.concat_tables(self.chunks(rows, where, seed)).combine_chunks()
 
     def chunks(self, rows: int, where: Mapping[str, Any] | None = None, seed: int = 0) -> Iterator[pa.Table]:
         """The same rows, some thousands at a time; an empty table first carries the types."""
@@ -61,10 +66,8 @@ class Synthesizer:
 
     def codes(self, rows: int, where: Mapping[str, Any] | None = None, seed: int = 0) -> Iterator[dict[str, Codes]]:
         """Rows on the schema's grid, drawn until there are enough that fit."""
-        if rows < 0:
-            raise UsageError("the number of rows must not be negative")
-        if not 0 <= seed < 2**63:
-            raise UsageError("the seed must lie between 0 and 2^63 - 1")
+        check_rows(rows)
+        check_seed(seed)
         fits = conditions(self.codec.schema, where or {})
         shares = self._shares(fits)
         return self._draw(rows, fits, shares, torch.Generator().manual_seed(seed))
@@ -72,7 +75,7 @@ class Synthesizer:
     def _draw(
         self, rows: int, fits: list[Condition], shares: NDArray[np.float64], chance: torch.Generator
     ) -> Iterator[dict[str, Codes]]:
-        yield _cut(self._chunk(shares, torch.Generator().manual_seed(0)), np.arange(0))
+        yield self._nothing()
         drawn = kept = 0
         while kept < rows:
             codes = self._chunk(shares, chance)
@@ -94,6 +97,11 @@ class Synthesizer:
                 if not shares.any():
                     raise UsageError(f"--where: the release shows no rows with {fit}, so nothing was learnt of them")
         return np.asarray(shares / shares.sum())
+
+    def _nothing(self) -> dict[str, Codes]:
+        """Codes of no rows."""
+        none = np.zeros(0, np.int64)
+        return {name: column.code(np.zeros((0, column.coordinates)), none) for name, column in self.codec.columns.items()}
 
     @torch.inference_mode()
     def _chunk(self, shares: NDArray[np.float64], chance: torch.Generator) -> dict[str, Codes]:

@@ -23,11 +23,10 @@ from dpearl.critic import Critic, effective_sample_size
 from dpearl.distance import Batch, Target, noise_floor, squared_distances, target_of
 from dpearl.errors import FileError, TrainingError, UsageError
 from dpearl.generator import Generator
-from dpearl.release import Release
-from dpearl.settings import Settings, settings_for
+from dpearl.release import CHECKPOINT, Release
+from dpearl.settings import Settings, check_seed, settings_for
 from dpearl.synthesizer import Synthesizer
 
-CHECKPOINT = "dpearl-checkpoint"
 _EVERY = 10.0
 """Seconds between checkpoints: a kill loses no more."""
 
@@ -64,17 +63,16 @@ def fit(
     With `checkpoint`, the state is kept in that file and work goes on from it; remove it when the model is safe.
     `stop` is asked after every step; where it says yes, the state is kept and KeyboardInterrupt raised.
     """
-    if not 0 <= seed < 2**63:
-        raise UsageError("the seed must lie between 0 and 2^63 - 1")
+    check_seed(seed)
     if threads is not None:
         torch.set_num_threads(threads)
-    chosen = settings or settings_for(release)
+    chosen = settings or settings_for(release.embedding.design.schema)
     training = Training(release, chosen, seed, pick_device(device))
     keep = None if checkpoint is None else Path(checkpoint)
     if keep is not None and keep.exists():
         training.restore(keep)
     _run(training, keep, watch, stop)
-    told = {"settings": asdict(chosen), "seed": seed, "threads": torch.get_num_threads(), "torch": str(torch.__version__)}
+    told = {**asdict(chosen), "seed": seed, "threads": torch.get_num_threads(), "torch": str(torch.__version__)}
     return Synthesizer(release, training.generator.cpu().eval(), told)
 
 
@@ -100,7 +98,9 @@ def pick_device(name: str) -> torch.device:
         device = torch.device(name)
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError, NotImplementedError):
-        raise UsageError(f"device {name!r} is not available here; use auto or cpu") from None
+        device = torch.device("meta")
+    if device.type == "meta":
+        raise UsageError(f"device {name!r} is not available here; use auto or cpu")
     return device
 
 
@@ -109,7 +109,7 @@ class Training:
 
     def __init__(self, release: Release, settings: Settings, seed: int, device: torch.device) -> None:
         self.settings = settings
-        self.identity = {"release": release.digest, "settings": asdict(settings), "seed": seed}
+        self.identity = {"release": release.digest, **asdict(settings), "seed": seed}
         self.target: Target = target_of(release).to(device)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
@@ -174,8 +174,9 @@ class Training:
     def restore(self, path: Path) -> None:
         """Go on from a checkpoint of this very training."""
         meta, arrays = container.read(path, CHECKPOINT)
-        if {name: meta.get(name) for name in self.identity} != self.identity:
-            raise FileError(f"{path}: was left by training with another release, seed or settings; remove it to start anew")
+        others = [name for name, own in self.identity.items() if meta.get(name) != own]
+        if others:
+            raise FileError(f"{path}: was left by other training ({others[0]} differs); remove it to start anew")
         try:
             self._load(arrays)
             self.step = int(meta["step"])

@@ -17,7 +17,7 @@ from PIL import Image as Pictures
 
 from dpearl import container
 from dpearl.errors import UsageError
-from dpearl.schema import Image, Schema
+from dpearl.schema import Datetime, Image, Schema
 
 Tables = Iterator[pa.Table]
 """Rows in parts, all of the same types; the first part may be empty."""
@@ -26,8 +26,15 @@ MAX_GRID = 10_000
 """Pictures in one PNG."""
 
 
+def check_rows(rows: int) -> None:
+    """Refuse a number of rows that nothing can have."""
+    if not isinstance(rows, int) or rows < 0:
+        raise UsageError("the number of rows must be a whole number and not negative")
+
+
 def check_output(path: str | Path, schema: Schema, rows: int) -> Path:
     """Refuse an output that cannot hold these rows, before any work is done."""
+    check_rows(rows)
     path = Path(path)
     pictures = [name for name, column in schema.columns.items() if isinstance(column, Image)]
     if path.suffix.lower() not in _WRITERS:
@@ -48,10 +55,10 @@ def write_rows(tables: Tables, schema: Schema, path: str | Path) -> None:
 
 
 def _write_csv(tables: Tables, schema: Schema, file: BinaryIO) -> None:
-    first = _plain(next(tables))
+    first = _plain(next(tables), schema)
     with csv.CSVWriter(file, first.schema) as writer:
         for table in _chain(first, tables):
-            writer.write_table(_plain(table))
+            writer.write_table(_plain(table, schema))
 
 
 def _write_parquet(tables: Tables, schema: Schema, file: BinaryIO) -> None:
@@ -108,12 +115,25 @@ def _array(table: pa.Table, name: str, schema: Schema) -> NDArray[Any]:
     return np.array(pc.fill_null(cells.cast(pa.string()), "").to_pylist(), np.str_)
 
 
-def _plain(table: pa.Table) -> pa.Table:
-    """Dictionaries as what they stand for: a CSV knows none."""
+def _plain(table: pa.Table, schema: Schema) -> pa.Table:
+    """As people write it in a CSV: dictionaries as what they stand for, moments no finer than their step."""
     for place, field in enumerate(table.schema):
-        if pa.types.is_dictionary(field.type):
-            table = table.set_column(place, field.name, table.column(place).cast(field.type.value_type))
+        column, storage = schema.columns[field.name], field.type
+        if pa.types.is_dictionary(storage):
+            storage = storage.value_type
+        if isinstance(column, Datetime) and pa.types.is_timestamp(storage):
+            storage = _coarsest(column, storage)
+        table = table.set_column(place, field.name, table.column(place).cast(storage))
     return table
+
+
+def _coarsest(column: Datetime, storage: pa.DataType) -> pa.DataType:
+    """The coarsest storage that holds every moment of the grid."""
+    units = {86400 * 10**6: pa.date32(), 10**6: pa.timestamp("s", storage.tz), 10**3: pa.timestamp("ms", storage.tz)}
+    if storage.tz is not None:
+        del units[86400 * 10**6]
+    grid = (column.span[0], column.step_us)
+    return next((found for size, found in units.items() if all(part % size == 0 for part in grid)), storage)
 
 
 def _chain(first: pa.Table, rest: Tables) -> Tables:

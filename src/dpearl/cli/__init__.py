@@ -8,11 +8,13 @@ import sys
 
 from dpearl.cli import owner_side, public_side, show, whole_way
 from dpearl.cli.app import app
-from dpearl.errors import DpearlError
+from dpearl.errors import DpearlError, Interrupted
 
 __all__ = ["app", "main", "owner_side", "public_side", "whole_way"]
 
 _INTERRUPTED = 130
+_ORDER = ["synth", "demo", "schema", "plan", "release", "inspect", "train", "sample", "ledger", "embed", "merge", "audit"]
+app.registered_commands.sort(key=lambda command: _ORDER.index(getattr(command.callback, "__name__", "")))
 
 
 def main() -> None:
@@ -29,19 +31,22 @@ def _run() -> int:
         if code == _INTERRUPTED:
             raise KeyboardInterrupt
         return code if isinstance(code, int) else 0
+    except Interrupted as stopped:
+        show.mistake(f"interrupted; {stopped}")
+        return _INTERRUPTED
     except DpearlError as error:
         show.mistake(str(error))
         return 2
-    except KeyboardInterrupt as stopped:
-        told = "no file was written. If a ledger was given, `dpearl ledger` tells whether it was charged"
-        show.mistake(f"interrupted; {stopped if stopped.args else told}")
+    except KeyboardInterrupt:
+        show.mistake("interrupted; no unfinished file is kept. If a ledger was given, `dpearl ledger` tells what was charged")
         return _INTERRUPTED
     except BrokenPipeError:
         sys.stdout = None  # nobody listens any more, so nothing is flushed at exit
         return 0
     except Exception as error:
         if hasattr(error, "format_message"):
-            show.mistake(f"{error.format_message()} (see `dpearl --help`)")
+            where = getattr(getattr(error, "ctx", None), "command_path", "dpearl")
+            show.mistake(f"{error.format_message()} (see `{where} --help`)")
             return 2
         if os.environ.get("DPEARL_DEBUG"):
             raise

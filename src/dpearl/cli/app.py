@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -12,6 +13,14 @@ from dpearl.privacy import Relation
 from dpearl.release import this_version
 from dpearl.settings import Omega
 
+
+class Moves(StrEnum):
+    """What a critic can move."""
+
+    SIGMA = Omega.SIGMA.value
+    MU_SIGMA = Omega.MU_SIGMA.value
+
+
 app = typer.Typer(
     name="dpearl",
     help="Differentially private data synthesis by private embeddings.",
@@ -20,24 +29,31 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-Data = Annotated[list[str], typer.Argument(help="Files, folders or globs: CSV, Parquet, .npz, LABEL/image.png; or partial sums.")]
+Data = Annotated[list[str], typer.Argument(metavar="DATA", help="Files, folders or globs: CSV, Parquet, .npz, LABEL/image.png.")]
+DataOrSums = Annotated[
+    list[str],
+    typer.Argument(metavar="DATA", help="Files, folders or globs: CSV, Parquet, .npz, LABEL/image.png; or partial sums."),
+]
+ReleaseFile = Annotated[Path, typer.Argument(metavar="RELEASE", help="A release.")]
+ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="A model.")]
 SchemaFile = Annotated[Path, typer.Option("--schema", help="Schema file (TOML).")]
 Epsilon = Annotated[float, typer.Option("--epsilon", help="Total privacy budget of everything in the release.")]
 Delta = Annotated[float, typer.Option("--delta", help="Probability that the guarantee may fail.")]
 RecipeName = Annotated[str, typer.Option("--recipe", help="auto, or paper (replace-one, pairwise distance).")]
 RelationName = Annotated[Relation | None, typer.Option("--relation", help="Who counts as a neighbour; the recipe's by default.")]
 ScaleName = Annotated[Scale | None, typer.Option("--scale", help="How the frequencies get their scale; public needs no budget.")]
-Frequencies = Annotated[int | None, typer.Option("-k", "--frequencies", help="Number of frequencies.")]
+Frequencies = Annotated[int | None, typer.Option("-k", "--frequencies", help="Number of frequencies; 1,000.")]
 RowsPerPerson = Annotated[int | None, typer.Option("--rows-per-person", help="Most rows of one person; overrides the schema.")]
 Seed = Annotated[int, typer.Option("--seed", help="Public seed of the frequencies. Noise has no seed.")]
-Threads = Annotated[int | None, typer.Option("--threads", min=1, help="Threads; all cores by default.")]
+Threads = Annotated[int | None, typer.Option("--threads", min=1, max=1024, help="Threads; all cores by default.")]
 LedgerFile = Annotated[Path | None, typer.Option("--ledger", help="Ledger to charge; a new one holds just this budget.")]
 Output = Annotated[Path, typer.Option("-o", "--output", help="File to write; never overwritten.")]
 
-TrainingSeed = Annotated[int, typer.Option("--seed", help="Seed of training and sampling. Noise has no seed.")]
-Iterations = Annotated[int | None, typer.Option("--iterations", help="Generator steps; the recipe's by default.")]
-LearningRate = Annotated[float | None, typer.Option("--learning-rate", help="The generator's; the recipe's by default.")]
-CriticName = Annotated[Omega, typer.Option("--critic", help="What the critic moves: sigma, or mu and sigma, of its frequencies.")]
+TrainingSeed = Annotated[int, typer.Option("--seed", help="Seed of training, and of rows sampled with it. Noise has no seed.")]
+SampleSeed = Annotated[int, typer.Option("--seed", help="Another seed gives other rows.")]
+Iterations = Annotated[int | None, typer.Option("--iterations", help="Generator steps; 8,000 for tables, 6,000 for images.")]
+LearningRate = Annotated[float | None, typer.Option("--learning-rate", help="The generator's, at the start; 0.01.")]
+CriticName = Annotated[Moves, typer.Option("--critic", help="What the critic moves: sigma, or mu and sigma, of its frequencies.")]
 NoCritic = Annotated[bool, typer.Option("--no-critic", help="Weigh all frequencies the same: the paper's ablation.")]
 Device = Annotated[str, typer.Option("--device", help="cpu, cuda, or auto for a GPU where there is one.")]
 SampleRows = Annotated[int, typer.Option("-n", "--rows", help="How many synthetic rows.")]

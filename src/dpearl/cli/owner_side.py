@@ -13,6 +13,7 @@ from dpearl import ledger as ledgers
 from dpearl.cli import show
 from dpearl.cli.app import (
     Data,
+    DataOrSums,
     Delta,
     Epsilon,
     Frequencies,
@@ -46,10 +47,12 @@ def chosen_recipe(name: str, relation: Relation | None, scale: Scale | None, fre
 
 @app.command()
 def schema(
-    data: Annotated[str, typer.Argument(help="Data to describe.")],
+    data: Annotated[str, typer.Argument(metavar="DATA", help="Data to describe.")],
     output: Annotated[Path | None, typer.Option("-o", "--output", help="File to write, never overwritten; else printed.")] = None,
 ) -> None:
-    """Draft a schema: names and kinds; bounds and levels are left for you to declare."""
+    """Draft a schema: names and kinds.
+
+    Bounds and levels are left for you to declare."""
     if output is None:
         print(draft(open_sources(data)), end="")
         return
@@ -83,7 +86,7 @@ def declared_schema(path: Path, rows_per_person: int | None) -> Schema:
 
 @app.command()
 def release(
-    data: Data,
+    data: DataOrSums,
     epsilon: Epsilon,
     output: Output,
     schema: Annotated[Path | None, typer.Option("--schema", help="Schema file (TOML); partial sums bring their own.")] = None,
@@ -97,10 +100,11 @@ def release(
     seed: Seed = 0,
     threads: Threads = None,
 ) -> None:
-    """Sanitize sensitive rows once: everything after works from the release alone."""
+    """Sanitize sensitive rows, once.
+
+    Everything after works from the release alone."""
     container.claim(output)
-    if ledger is not None and ledger.resolve() == output.resolve():
-        raise UsageError(f"{output}: is both output and ledger; give two names")
+    keep_apart(ledger, output)
     budget, chosen = Budget(epsilon, delta), chosen_recipe(recipe, relation, scale, frequencies)
     if owner.are_sums(data):
         declared = None if schema is None else load_schema(schema)
@@ -121,6 +125,13 @@ def release(
     )
 
 
+def keep_apart(ledger: Path | None, *outputs: Path) -> None:
+    """Refuse a ledger that an output would have to replace."""
+    for output in outputs:
+        if ledger is not None and ledger.resolve() == output.resolve():
+            raise UsageError(f"{output}: is both output and ledger; give two names")
+
+
 def save_charged(made: Release, output: Path, ledger: Path | None) -> None:
     try:
         save_release(made, output)
@@ -139,7 +150,9 @@ def embed(
     seed: Seed = 0,
     threads: Threads = None,
 ) -> None:
-    """Write the PRIVATE partial sum of one shard or site (mode 0600); merge and release it later."""
+    """Write the PRIVATE partial sum of a shard or site.
+
+    Its mode is 0600; merge and release it later."""
     container.claim(output)
     chosen = chosen_recipe(recipe, None, Scale.PUBLIC, frequencies)
     with show.progress() as bars:
@@ -149,7 +162,9 @@ def embed(
 
 
 @app.command()
-def merge(parts: Annotated[list[Path], typer.Argument(help="Partial sums of different shards.")], output: Output) -> None:
+def merge(
+    parts: Annotated[list[Path], typer.Argument(metavar="PART", help="Partial sums of different shards.")], output: Output
+) -> None:
     """Add partial sums; noise is added once, by `release`."""
     container.claim(output)
     save_partial(merge_sums([load_partial(part) for part in parts]), output)
@@ -158,11 +173,11 @@ def merge(parts: Annotated[list[Path], typer.Argument(help="Partial sums of diff
 
 @app.command()
 def ledger(
-    file: Annotated[Path, typer.Argument(help="Ledger file.")],
+    file: Annotated[Path, typer.Argument(metavar="LEDGER", help="Ledger file.")],
     epsilon: Annotated[float | None, typer.Option("--epsilon", help="Open the ledger with this total, or change it.")] = None,
     delta: Annotated[float | None, typer.Option("--delta", help="Its delta; kept, or 1e-5 for a new ledger.")] = None,
 ) -> None:
-    """Show what has been spent, in plain words; with --epsilon, set the total."""
+    """Show what has been spent; with --epsilon, set the total."""
     book = ledgers.read_ledger(file) if epsilon is None else ledgers.set_budget(file, epsilon, delta)
     show.ledger(book, str(file))
 
@@ -171,7 +186,7 @@ def ledger(
 def audit(
     trials: Annotated[int, typer.Option("--trials", min=100, help="Releases of each of two neighbouring tables.")] = 4000,
 ) -> None:
-    """Test statistically that the mechanism installed here keeps its promise."""
+    """Test the mechanism that is installed, statistically."""
     found = auditing.audit(trials)
     show.findings(found)
     if not all(finding.passed for finding in found):

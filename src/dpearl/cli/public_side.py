@@ -7,7 +7,7 @@ import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
-from importlib.util import find_spec
+from importlib import import_module
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated
@@ -21,19 +21,24 @@ from dpearl.cli.app import (
     Device,
     Iterations,
     LearningRate,
+    ModelFile,
+    Moves,
     NoCritic,
     Output,
+    ReleaseFile,
     SampleOutput,
     SampleRows,
+    SampleSeed,
     Threads,
     TrainingSeed,
     app,
 )
 from dpearl.condition import parse_where
 from dpearl.embed import PARTIAL
-from dpearl.errors import FileError, UsageError
-from dpearl.release import MODEL, RELEASE, Release, load_release, load_release_inside
-from dpearl.settings import Omega, Settings, settings_for
+from dpearl.errors import FileError, Interrupted, UsageError
+from dpearl.release import CHECKPOINT, MODEL, RELEASE, Release, load_release, load_release_inside
+from dpearl.schema import Schema
+from dpearl.settings import Omega, Settings, check_seed, settings_for
 from dpearl.statement import facts, privacy_statement
 from dpearl.write import check_output, write_rows
 
@@ -44,50 +49,64 @@ if TYPE_CHECKING:
 
 @app.command()
 def inspect(
-    file: Annotated[Path, typer.Argument(help="A release or a model.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A release or a model.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print all figures as JSON.")] = False,
 ) -> None:
-    """Print the privacy statement of a release or model, with its epsilon recomputed from the file."""
-    _refuse_partial(file)
-    opened = load_release_inside(file)
-    print(json.dumps(facts(opened), indent=2) if as_json else privacy_statement(opened))
+    """Print the privacy statement of a release or model."""
+    _refuse_unfit(file)
+    opened, training = load_release_inside(file)
+    if as_json:
+        print(json.dumps({**facts(opened), **({"training": training} if training else {})}, indent=2))
+        return
+    print(privacy_statement(opened))
+    if training:
+        print(f"  Model   {', '.join(f'{name} {value}' for name, value in training.items())}")
 
 
 @app.command()
 def train(
-    file: Annotated[Path, typer.Argument(help="A release.")],
+    file: ReleaseFile,
     output: Output,
     seed: TrainingSeed = 0,
     iterations: Iterations = None,
     no_critic: NoCritic = False,
-    critic: CriticName = Omega.SIGMA,
+    critic: CriticName = Moves.SIGMA,
     learning_rate: LearningRate = None,
     device: Device = "auto",
     threads: Threads = None,
     log: Annotated[Path | None, typer.Option("--log", help="Append a line of JSON for every 50 steps to this file.")] = None,
 ) -> None:
-    """Train a generator on a release. If it is stopped, the same command goes on where it was."""
+    """Train a generator on a release.
+
+    If it is stopped, the same command goes on where it was."""
     container.claim(output)
-    _refuse_partial(file)
+    _refuse_unfit(file)
     if container.kind_of(file) == MODEL:
         raise FileError(f"{file}: is a model already; `dpearl sample {file} -n 1000 -o synthetic.csv` draws rows from it")
+    for other in (file, output, checkpoint_of(output)):
+        if log is not None and log.resolve() == other.resolve():
+            raise UsageError(f"{log}: cannot be the log, for it is a file of this training; give it a name of its own")
     made = load_release(file)
-    settings = training_settings(made, iterations, Omega.NONE if no_critic else critic, learning_rate)
+    settings = training_settings(
+        made.embedding.design.schema, iterations, Omega.NONE if no_critic else Omega(critic), learning_rate
+    )
     with show.progress() as bars, _logging(log, bars.training) as watch:
-        train_to(made, output, settings, seed, device, threads, watch)
-    show.note(f"Written to {output}. Next: dpearl sample {output} -n 1000 -o synthetic.csv")
+        train_to(made, output, settings, seed, device, threads, watch, "the same command")
+    show.note(f"Written to {output}{bars.summary}. Next: dpearl sample {output} -n 1000 -o synthetic.csv")
 
 
 @app.command()
 def sample(
-    file: Annotated[Path, typer.Argument(help="A model.")],
+    file: ModelFile,
     rows: SampleRows,
     output: SampleOutput,
-    where: Annotated[list[str] | None, typer.Option("--where", help="Only rows with column=value; may be repeated.")] = None,
-    seed: TrainingSeed = 0,
+    where: Annotated[
+        list[str] | None, typer.Option("--where", metavar="COLUMN=VALUE", help="Only such rows; may be repeated.")
+    ] = None,
+    seed: SampleSeed = 0,
 ) -> None:
-    """Sample synthetic rows from a model, as often as you like: they cost no privacy."""
-    _refuse_partial(file)
+    """Draw synthetic rows from a model, at no privacy cost."""
+    _refuse_unfit(file)
     if container.kind_of(file) == RELEASE:
         raise FileError(f"{file}: is a release, not a model; `dpearl train {file} -o model.dpearl` makes one of it")
     need_torch()
@@ -99,39 +118,59 @@ def sample(
     show.note(f"{rows:,} synthetic rows in {output}, under the privacy statement that `dpearl inspect {file}` prints.")
 
 
-def _refuse_partial(file: Path) -> None:
-    if container.kind_of(file) == PARTIAL:
+def _refuse_unfit(file: Path) -> None:
+    """Files of ours that no public command may or can read."""
+    kind = container.kind_of(file)
+    if kind == PARTIAL:
         raise FileError(f"{file}: is a PRIVATE partial sum, not a release; keep it secret, `dpearl release` makes one of it")
+    if kind == CHECKPOINT:
+        raise FileError(f"{file}: is a checkpoint of unfinished training; the same `dpearl train` command goes on from it")
 
 
 def need_torch() -> None:
     """Say what to install before anything is done, or spent, that training would lose."""
-    if find_spec("torch") is None:
-        raise UsageError("training and sampling need torch; install it with: pip install 'dpearl[train]'")
+    try:
+        import_module("torch")
+    except (ImportError, OSError):
+        raise UsageError("training and sampling need torch, which cannot be loaded here; pip install 'dpearl[train]'") from None
 
 
-def training_settings(made: Release, iterations: int | None, omega: Omega, learning_rate: float | None) -> Settings:
+def training_settings(schema: Schema, iterations: int | None, omega: Omega, learning_rate: float | None) -> Settings:
     """The recipe's settings, with what the user chose instead."""
-    settings = replace(settings_for(made), omega=omega)
+    settings = replace(settings_for(schema), omega=omega)
     if iterations is not None:
         settings = replace(settings, iterations=iterations)
     return settings if learning_rate is None else replace(settings, learning_rate=learning_rate)
 
 
-def train_to(
-    made: Release, output: Path, settings: Settings, seed: int, device: str, threads: int | None, watch: Watch
-) -> Synthesizer:
-    """Train and save; a checkpoint lies beside the output until it is there."""
+def check_training(seed: int, device: str) -> None:
+    """Refuse what training would refuse, before anything is spent."""
     need_torch()
+    from dpearl.train import pick_device
+
+    check_seed(seed)
+    pick_device(device)
+
+
+def checkpoint_of(output: Path) -> Path:
+    """Where unfinished training is kept."""
+    return output.with_name(f"{output.name}.part")
+
+
+def train_to(
+    made: Release, output: Path, settings: Settings, seed: int, device: str, threads: int | None, watch: Watch, again: str
+) -> Synthesizer:
+    """Train and save; a checkpoint lies beside the output until it is there. `again` is the command that goes on from it."""
+    check_training(seed, device)
     from dpearl.synthesizer import save_synthesizer
     from dpearl.train import fit
 
-    checkpoint = output.with_name(f"{output.name}.part")
+    checkpoint = checkpoint_of(output)
     with _stop_signals() as stop:
         try:
             model = fit(made, settings, seed, device, threads, checkpoint, watch, stop)
         except KeyboardInterrupt:
-            raise KeyboardInterrupt(f"training stopped; {checkpoint} keeps it: the same `dpearl train` command goes on") from None
+            raise Interrupted(f"{checkpoint} keeps what was trained; {again} goes on from it") from None
     save_synthesizer(model, output)
     checkpoint.unlink(missing_ok=True)
     return model
@@ -151,18 +190,23 @@ def _logging(path: Path | None, watch: Watch) -> Iterator[Watch]:
     if path is None:
         yield watch
         return
+    if container.kind_of(path) is not None:
+        raise UsageError(f"{path}: cannot be the log, for it is a dpearl file; give the log a name of its own")
+    _append(path, "")
+
+    def both(moment: Moment) -> None:
+        _append(path, json.dumps(asdict(moment)) + "\n")
+        watch(moment)
+
+    yield both
+
+
+def _append(path: Path, line: str) -> None:
     try:
-        file = path.open("a", encoding="utf-8")
+        with path.open("a", encoding="utf-8") as file:
+            file.write(line)
     except OSError as error:
         raise FileError(f"{path}: cannot be written ({error.strerror})") from None
-    with file:
-
-        def both(moment: Moment) -> None:
-            file.write(json.dumps(asdict(moment)) + "\n")
-            file.flush()
-            watch(moment)
-
-        yield both
 
 
 @contextmanager

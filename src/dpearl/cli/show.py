@@ -15,7 +15,6 @@ from rich.progress import (
     Progress,
     TaskID,
     TextColumn,
-    TimeElapsedColumn,
     TimeRemainingColumn,
 )
 from rich.table import Table
@@ -27,7 +26,9 @@ from dpearl.plan import Forecast
 if TYPE_CHECKING:
     from dpearl.train import Moment
 
-_STAGES = {"auxiliary": "Reading rows for the scale", "embedding": "Embedding rows", "sampling": "Sampling rows"}
+_STAGES = {"auxiliary": "Scale", "embedding": "Embedding", "sampling": "Sampling"}
+_WIDE = 120
+"""Columns of a terminal that has room for what the critic does."""
 
 
 class Bars:
@@ -36,18 +37,24 @@ class Bars:
     def __init__(self, bars: Progress) -> None:
         self._bars = bars
         self._training: TaskID | None = None
+        self.summary = ""
 
     def stage(self, name: str, total: int | None) -> Callable[[int], None]:
-        """A bar that is told of rows as they are done."""
-        task = self._bars.add_task(_STAGES[name], total=total, told="")
-        return lambda rows: self._bars.advance(task, rows)
+        """A bar that is told of rows as they are done; what went before is finished."""
+        for task in self._bars.tasks:
+            self._bars.update(task.id, total=task.completed)
+        task_id = self._bars.add_task(_STAGES[name], total=total, told="rows")
+        return lambda rows: self._bars.advance(task_id, rows)
 
     def training(self, moment: Moment) -> None:
         """The bar of training, with what can be said of it."""
         if self._training is None:
-            self._training = self._bars.add_task("Training", total=moment.iterations, told="")
-        told = f"loss {moment.loss:.3g} (noise floor {moment.floor:.3g}), critic on {moment.effective:.0f} frequencies"
-        self._bars.update(self._training, completed=moment.step, told=told)
+            self._training = self._bars.add_task("Training", told="")
+        self.summary = f" (loss {moment.loss:.3g}, noise floor {moment.floor:.3g})"
+        told = f"loss {moment.loss:.3g}, floor {moment.floor:.3g}"
+        if self._bars.console.width >= _WIDE:
+            told += f", critic on {moment.effective:,.0f} frequencies"
+        self._bars.update(self._training, completed=moment.step, total=moment.iterations, told=told)
 
 
 @contextmanager
@@ -55,10 +62,9 @@ def progress() -> Iterator[Bars]:
     """One display for all that takes time."""
     columns = (
         TextColumn("{task.description}"),
-        BarColumn(),
+        BarColumn(bar_width=16),
         MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
+        TimeRemainingColumn(compact=True),
         TextColumn("{task.fields[told]}"),
     )
     console = Console(stderr=True)
@@ -87,12 +93,12 @@ def forecast(made: Forecast) -> None:
     offer = made.offer
     print(f"With epsilon {offer.budget.epsilon:g}, delta {offer.budget.delta:g}, protecting {offer.unit}, a table of about")
     print(f"{made.rows:,} rows gives (recipe {offer.recipe.name}, {offer.recipe.frequencies:,} frequencies):\n")
-    table = Table("stage", "block", "values", "share of budget", "noise / signal", "verdict")
+    table = Table("stage", "block", "values", "budget", "noise/signal", "verdict")
     for line in made.lines:
         values = (line.stage, line.family, f"{line.values:,}", f"{100 * line.share:.1f}%", _small(line.noise), line.verdict)
         table.add_row(*values)
     Console(width=100).print(table)
-    print("Noise / signal: standard deviation of the noise on an average, over the largest value it can have.")
+    print("Noise/signal: standard deviation of the noise on an average, over the largest value it can have.")
     if made.embedding_cost > 0:
         print(f"Finding the scale privately makes the noise of the embedding {100 * made.embedding_cost:.1f}% larger.")
     if not made.hopeful:
@@ -116,8 +122,12 @@ def ledger(book: Ledger, path: str) -> None:
         print(f"     protecting {charge.unit}")
     if not book.charges:
         print("  nothing has been released")
-    print(f"Spent together: epsilon {book.spent:.4f}; the chain of {len(book.charges)} charges is intact.")
-    print(f"One further release may take up to epsilon {book.left:.4f}: releases compose by adding mu squared.")
+    charges = "1 charge" if len(book.charges) == 1 else f"{len(book.charges)} charges"
+    print(f"Spent together: epsilon {book.spent:.4f}; the chain of {charges} is intact.")
+    if book.left < 0.01 * book.budget.epsilon:
+        print("Nothing worth a release is left.")
+    else:
+        print(f"One further release may take up to epsilon {book.left:.4f}: releases compose by adding mu squared.")
 
 
 def findings(found: list[Finding]) -> None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Annotated
 
 import pyarrow.csv as csv
@@ -31,13 +35,13 @@ from dpearl.cli.app import (
     TrainingSeed,
     app,
 )
-from dpearl.cli.owner_side import chosen_recipe, declared_schema, save_charged
-from dpearl.cli.public_side import need_torch, sample_to, train_to, training_settings
+from dpearl.cli.owner_side import chosen_recipe, declared_schema, keep_apart, save_charged
+from dpearl.cli.public_side import check_training, checkpoint_of, sample_to, train_to, training_settings
 from dpearl.design import RECIPES
-from dpearl.errors import UsageError
+from dpearl.errors import FileError, TrainingError, UsageError
 from dpearl.plan import forecast
 from dpearl.privacy import Budget
-from dpearl.settings import Omega
+from dpearl.settings import Omega, Settings
 from dpearl.statement import privacy_statement
 from dpearl.write import check_output
 
@@ -62,63 +66,93 @@ def synth(
     device: Device = "auto",
     threads: Threads = None,
 ) -> None:
-    """Go from sensitive rows to synthetic ones in one command; release and model are kept beside the output."""
-    need_torch()
+    """Go from sensitive rows to synthetic ones in one go.
+
+    Release and model are kept beside the output."""
     released, trained = (output.with_name(f"{output.stem}.{part}.dpearl") for part in ("release", "model"))
     declared = declared_schema(schema, rows_per_person)
     offer = owner.Offer(declared, chosen_recipe(recipe, relation, scale, frequencies), Budget(epsilon, delta))
+    settings = training_settings(declared, iterations, Omega.NONE if no_critic else Omega.SIGMA, None)
     check_output(output, declared, rows)
-    for path in (released, trained):
+    outputs = (output, released, trained, checkpoint_of(trained))
+    for path in outputs:
         container.claim(path)
+    keep_apart(ledger, *outputs)
     if owner.are_sums(data):
         raise UsageError("synth takes data; release partial sums first, then train and sample")
+    check_training(seed, device)
     with show.progress() as bars:
         made = owner.release_rows(data, offer, ledger, released.name, threads, bars.stage)
         save_charged(made, released, ledger)
-        settings = training_settings(made, iterations, Omega.NONE if no_critic else Omega.SIGMA, None)
-        model = train_to(made, trained, settings, seed, device, threads, bars.training)
-        sample_to(model, rows, output, {}, seed, bars)
+        again = _again(released, trained, settings, seed)
+        with _release_kept(released, again):
+            model = train_to(made, trained, settings, seed, device, threads, bars.training, again)
+            sample_to(model, rows, output, {}, seed, bars)
     print(privacy_statement(made))
     charged = f"Charged to {ledger}." if ledger else "No ledger was given, so nothing records this spending."
-    show.note(f"\n{rows:,} synthetic rows in {output}; beside it {released.name} and {trained.name}. {charged}")
+    show.note(f"\n{rows:,} synthetic rows in {output}{bars.summary}; beside it {released.name} and {trained.name}. {charged}")
+
+
+def _again(released: Path, trained: Path, settings: Settings, seed: int) -> str:
+    """The command that goes on with training."""
+    critic = " --no-critic" if settings.omega is Omega.NONE else ""
+    return f"`dpearl train {released} -o {trained} --iterations {settings.iterations} --seed {seed}{critic}`"
+
+
+@contextmanager
+def _release_kept(released: Path, again: str) -> Iterator[None]:
+    """What goes wrong after the release costs no budget: say how to go on."""
+    try:
+        yield
+    except (FileError, TrainingError) as error:
+        raise type(error)(f"{error}; {released} is kept and paid for: {again} goes on from it") from None
 
 
 @app.command()
 def demo(
-    folder: Annotated[Path, typer.Argument(help="Folder to write to.")] = Path("demo"),
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder to write to.")] = Path("demo"),
     iterations: Iterations = None,
 ) -> None:
-    """Run the whole way on the carried Adult data: plan, release, training, synthetic rows, pictures, statement."""
-    need_torch()
-    from dpearl import plot
-
+    """Run the whole way on the carried Adult data."""
+    real, offer = datasets.adult(), owner.Offer(datasets.adult_schema(), RECIPES["auto"], Budget(1.0, 1e-5))
+    settings = training_settings(offer.schema, iterations, Omega.SIGMA, None)
+    check_training(0, "auto")
+    plot = _plot()
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(f"{folder}: cannot be made a folder ({error.strerror}); choose another") from None
-    for name in ("adult.dpearl", "model.dpearl", "synthetic.csv", "histograms.png", "statement.txt", "schema.toml"):
-        container.claim(folder / name)
-    real, offer = datasets.adult(), owner.Offer(datasets.adult_schema(), RECIPES["auto"], Budget(1.0, 1e-5))
+    files = {name: folder / name for name in _DEMO_FILES}
+    for path in (*(path for name, path in files.items() if name != "ledger.jsonl"), checkpoint_of(files["model.dpearl"])):
+        container.claim(path)
     show.forecast(forecast(offer, 32_000))
     with show.progress() as bars:
-        made = owner.release_rows(real, offer, folder / "ledger.jsonl", "adult.dpearl", None, bars.stage)
-        save_charged(made, folder / "adult.dpearl", folder / "ledger.jsonl")
-        settings = training_settings(made, iterations, Omega.SIGMA, None)
-        model = train_to(made, folder / "model.dpearl", settings, 0, "auto", None, bars.training)
-        sample_to(model, len(real), folder / "synthetic.csv", {}, 0, bars)
-    container.place_file(folder / "statement.txt", privacy_statement(made).encode())
-    container.place_file(folder / "schema.toml", datasets.ADULT_SCHEMA.read_bytes())
-    tables = {"real rows": real, "synthetic rows": csv.read_csv(folder / "synthetic.csv")}
-    plot.histograms(tables, offer.schema, _DEMO_TITLE, folder / "histograms.png")
+        made = owner.release_rows(real, offer, files["ledger.jsonl"], "adult.dpearl", None, bars.stage)
+        save_charged(made, files["adult.dpearl"], files["ledger.jsonl"])
+        again = _again(files["adult.dpearl"], files["model.dpearl"], settings, 0)
+        model = train_to(made, files["model.dpearl"], settings, 0, "auto", None, bars.training, again)
+        sample_to(model, len(real), files["synthetic.csv"], {}, 0, bars)
+    container.place_file(files["statement.txt"], privacy_statement(made).encode())
+    container.place_file(files["schema.toml"], datasets.ADULT_SCHEMA.read_bytes())
+    tables = {"real rows": real, "synthetic rows": csv.read_csv(files["synthetic.csv"])}
+    plot.histograms(tables, offer.schema, _DEMO_TITLE, files["histograms.png"])
     print(f"\n{privacy_statement(made)}\n")
-    show.ledger(ledgers.read_ledger(folder / "ledger.jsonl"), str(folder / "ledger.jsonl"))
-    print(f"\nLeft in {folder}/:")
+    show.ledger(ledgers.read_ledger(files["ledger.jsonl"]), str(files["ledger.jsonl"]))
+    print(f"\nLeft in {folder}/{bars.summary}:")
     for name, what in _DEMO_FILES.items():
         print(f"  {name:15} {what}")
 
 
+def _plot() -> ModuleType:
+    """The pictures need matplotlib, which only reports need otherwise."""
+    try:
+        return import_module("dpearl.plot")
+    except ImportError:
+        raise UsageError("the demo's picture needs matplotlib; pip install 'dpearl[train,report]'") from None
+
+
 _DEMO_TITLE = (
-    "UCI Adult, real against synthetic (epsilon 1, delta 1e-5). Made from public data: never publish such a picture of yours"
+    "UCI Adult, real against synthetic (epsilon 1, delta 1e-5). Made from PUBLIC data; of private data it would be PRIVATE"
 )
 
 _DEMO_FILES = {

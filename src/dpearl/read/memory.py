@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -68,17 +68,31 @@ class MemorySource:
         return flat(self.table.column(name).slice(start, size))
 
 
-def like(table: pa.Table, frame: Any) -> Any:
-    """An Arrow table as the same kind of table as `frame`, with pandas' nullable types kept."""
+def like(table: pa.Table, frame: Any, gaps: Collection[str] = ()) -> Any:
+    """An Arrow table as the same kind of table as `frame`, with pandas' nullable types kept.
+
+    Columns in `gaps` may have missing cells: where NumPy needs another type for that, they have it
+    whether or not a cell is missing this time.
+    """
     if frame is None or isinstance(frame, (pa.Table, pa.RecordBatch, Mapping)):
         return table
     if not _is_pandas(frame):
         return nw.from_arrow(table, backend=nw.get_native_namespace(frame)).to_native()
-    made = table.to_pandas()
+    made = _with_room(table, gaps).to_pandas()
+    for name in gaps:
+        if made[name].dtype == np.bool_:
+            made[name] = made[name].astype(object)
     for name, wanted in frame.dtypes.items():
         if str(name) in made and nullable(wanted) and made[str(name)].dtype != wanted:
             made[str(name)] = made[str(name)].astype(wanted)
     return made.rename(columns={str(name): name for name in frame.columns})
+
+
+def _with_room(table: pa.Table, gaps: Collection[str]) -> pa.Table:
+    for place, name in enumerate(table.column_names):
+        if name in gaps and pa.types.is_integer(table.column(place).type):
+            table = table.set_column(place, name, table.column(place).cast(pa.float64(), safe=False))
+    return table
 
 
 def empty_like(data: Any) -> Any:
@@ -90,7 +104,7 @@ def empty_like(data: Any) -> Any:
 
 def nullable(dtype: Any) -> bool:
     """Whether a pandas type is one of its extension types that hold missing values themselves."""
-    return str(dtype)[:1].isupper() or str(dtype) in ("boolean", "string", "str")
+    return str(dtype)[:1].isupper() or str(dtype) in ("boolean", "string", "str") or str(dtype).endswith("[pyarrow]")
 
 
 def _is_pandas(frame: Any) -> bool:
