@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from itertools import accumulate
 from typing import Any
 
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 
 from dpearl.codec import Codec, Rows
 from dpearl.embeddings.characteristic import UNIT, cosine_table, draw_characteristic
-from dpearl.schema import Boolean, Category, Column, Image, Number, Schema
+from dpearl.schema import Boolean, Category, Column, Datetime, Image, Number, Schema
 
 
 def codec_of(*columns: Column) -> Codec:
@@ -135,3 +136,29 @@ def test_tiles_do_not_show(size: int, frequencies: int) -> None:
         for part in (slice(0, size // 2), slice(size // 2, size))
     ]
     assert np.array_equal(block.sum(rows), sum((block.sum(half) for half in halves), np.zeros(block.shape, np.int64)))
+
+
+def test_octaves_raise_some_numbers_and_never_levels_or_pixels() -> None:
+    columns = (
+        Number(lower=0, upper=1),
+        Datetime(lower=datetime(2020, 1, 1), upper=datetime(2021, 1, 1)),
+        Image(height=1, width=1),
+    )
+    codec = codec_of(*columns, Category(levels=("a", "b")))
+    plain, raised = (draw_characteristic(codec, 3000, 1.0, 0, 1.0, octaves) for octaves in (0, 6))
+    ratio = raised.lines / np.where(abs(plain.lines) > 1000, plain.lines, raised.lines + 0.5)
+    assert np.array_equal(raised.lines[2], plain.lines[2])
+    assert np.array_equal(raised.angles, plain.angles)
+    for line in ratio[:2]:
+        assert line.min() > 0.99
+        assert 32 < np.median(np.sort(line)[-100:]) <= 65
+        assert 0.9 < (line > 1.01).mean() <= 1, "two numbers at a time: here both"
+    many = draw_characteristic(codec_of(*[Number(lower=0, upper=1)] * 20), 2000, 1.0, 0, 1.0, 6)
+    few = draw_characteristic(codec_of(*[Number(lower=0, upper=1)] * 20), 2000, 1.0, 0, 1.0, 0)
+    assert (abs(many.lines) > 1.01 * abs(few.lines)).sum(axis=0).mean() == pytest.approx(2, abs=0.15)
+
+
+def test_octaves_need_no_numbers() -> None:
+    codec = codec_of(Boolean(), Category(levels=("a", "b")))
+    plain, raised = (draw_characteristic(codec, 4, 1.0, 0, 1.0, octaves) for octaves in (0, 6))
+    assert np.array_equal(raised.angles, plain.angles)

@@ -101,7 +101,7 @@ class _Line:
         return np.where(levels == 0, self._on_grid(positions[:, 0]), self.points - 1 + levels)
 
     def _on_grid(self, positions: NDArray[np.float64]) -> Codes:
-        return np.rint(positions * (self.points - 1)).astype(np.int64)
+        return np.minimum(np.rint(positions * (self.points - 1)).astype(np.int64), self.points - 1)
 
     @property
     def returns(self) -> tuple[int, ...]:

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from dpearl.codec import Codec
 from dpearl.embeddings.characteristic import UNIT, Characteristic
+from dpearl.embeddings.count import UNIT as COUNT_UNIT
 from dpearl.embeddings.count import Count
 from dpearl.errors import FileError
 from dpearl.release import Release
@@ -55,7 +56,7 @@ def target_of(release: Release) -> Target:
     block = measured.design.block("characteristic")
     assert isinstance(block, Characteristic)
     codec = measured.design.codec
-    rows = measured.noisy_rows if release.rows is None else release.rows
+    rows = _learnable_rows(release)
     if rows < 1:
         raise FileError("this release holds no rows, as far as its noise lets one see; there is nothing to learn from it")
     classes = label_classes(codec)
@@ -68,6 +69,16 @@ def target_of(release: Release) -> Target:
         classes=classes,
         proportions=torch.from_numpy(proportions(release)[list(classes)]),
     )
+
+
+def _learnable_rows(release: Release) -> float:
+    """How many rows have a label that may come back: others count as far as they stand out of the noise."""
+    measured = release.embedding
+    count, classes = measured.sums["count"] / COUNT_UNIT, label_classes(measured.design.codec)
+    lost = np.delete(count, classes)
+    rows = measured.noisy_rows if release.rows is None else release.rows
+    visible = lost.sum() > 3 * math.sqrt(len(lost)) * measured.sigmas["count"] / COUNT_UNIT
+    return float(rows - lost.sum() if visible else rows)
 
 
 def label_classes(codec: Codec) -> tuple[int, ...]:
@@ -143,8 +154,8 @@ class Batch:
     def of(cls, proportions: Tensor, size: int) -> Batch:
         shares = proportions * size
         counts = torch.where(proportions > 0, shares.floor().clamp(min=1), 0).long()
-        for place in torch.argsort(shares.floor() - shares, stable=True)[: max(size - int(counts.sum()), 0)]:
-            counts[place] += proportions[place] > 0
+        for place in torch.argsort(counts - shares, stable=True)[: max(size - int(counts.sum()), 0)]:
+            counts[place] += 1
         weights = torch.where(counts > 0, proportions / counts.clamp(min=1), 0.0)
         owner = torch.repeat_interleave(torch.arange(len(counts), device=counts.device), counts)
         return cls(tuple(counts.tolist()), owner, weights.float())

@@ -20,7 +20,7 @@ import numpy as np
 from flint import arb, ctx, fmpq
 from numpy.typing import NDArray
 
-from dpearl.codec import Codec, Rows
+from dpearl.codec import Codec, ImageCodec, Rows
 from dpearl.privacy import Relation
 
 UNIT = 2**15
@@ -213,8 +213,8 @@ def draw_characteristic(
 
 def _multiples(codec: Codec, frequencies: int, octaves: float, chance: np.random.Generator) -> NDArray[np.float64]:
     """Two numbers at a time, on average, are raised by up to so many octaves; pixels never are."""
-    sizes = [column.coordinates for column in codec.features.values() if column.coordinates]
-    alone = np.repeat([size == 1 for size in sizes], sizes)[:, None]
+    lines = [(not isinstance(column, ImageCodec), column.coordinates) for column in codec.features.values()]
+    alone = np.array([single for single, size in lines for _ in range(size)], bool)[:, None]
     raised = alone & (chance.random((len(alone), frequencies)) * max(alone.sum(), 1) < _RAISED)
     return np.where(raised, 2 ** chance.uniform(0, octaves, raised.shape), 1.0)
 
