@@ -146,7 +146,8 @@ def test_octaves_raise_some_numbers_and_never_levels_or_pixels() -> None:
     )
     codec = codec_of(*columns, Category(levels=("a", "b")))
     plain, raised = (draw_characteristic(codec, 3000, 1.0, 0, 1.0, octaves) for octaves in (0, 6))
-    ratio = raised.lines / np.where(abs(plain.lines) > 1000, plain.lines, raised.lines + 0.5)
+    seen = (abs(plain.lines) > 1000).all(axis=0)
+    ratio = raised.lines[:, seen] / plain.lines[:, seen]
     assert np.array_equal(raised.lines[2], plain.lines[2])
     assert np.array_equal(raised.angles, plain.angles)
     for line in ratio[:2]:
