@@ -7,6 +7,7 @@ codes of the paper's own file; the number of rows and their balance are public u
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -17,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as parquet
 
-from bench.cache import Run, work_off
+from bench.cache import Run, finished, work_off
 from dpearl.design import RECIPES
 from dpearl.owner import Offer, release_rows
 from dpearl.privacy import Budget
@@ -120,7 +121,9 @@ iterations. Mean ± standard deviation over {seeds} seeds, each with a release o
 
 
 def main() -> None:
-    done = work_off(runs(), work, workers=int(os.environ.get("BENCH_WORKERS", "2")))
+    """With `report`, only what is finished is told."""
+    workers = int(os.environ.get("BENCH_WORKERS", "2"))
+    done = finished(runs()) if sys.argv[1:] == ["report"] else work_off(runs(), work, workers)
     OUT.parent.mkdir(parents=True, exist_ok=True)
     OUT.write_text(HEAD.format(rows=ROWS, seeds=SEEDS) + "\n".join(lines(done)) + "\n")
 

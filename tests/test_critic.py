@@ -155,8 +155,8 @@ def test_an_omega_that_is_valid_and_broad_stays_where_it_is() -> None:
 def test_an_omega_that_stares_goes_back_no_further_than_it_must() -> None:
     critic = moved(drawn(2, 200, 1.0, seed=5), 1.0, Omega.MU_SIGMA, [1.0, 1.0], [30.0, 0.0])
     critic.keep_valid()
-    assert 20 <= effective_sample_size(critic().detach()) < 30
-    assert critic.tilt[0] > 0.5
+    assert 1 <= effective_sample_size(critic().detach()) / (200 * LEAST_FOCUS) < 1.3
+    assert critic.tilt[0] > 0.3
     assert critic.tilt[1] == 0
 
 
@@ -306,7 +306,7 @@ def test_reweighting_raises_the_power_of_the_two_sample_test_in_every_dimension(
     assert powers[2][2] > powers[4][2] > powers[6][2]
 
 
-@pytest.mark.parametrize(("omega", "gain"), [(Omega.SIGMA, 0.03), (Omega.MU_SIGMA, 0.1)])
+@pytest.mark.parametrize(("omega", "gain"), [(Omega.SIGMA, 0.03), (Omega.MU_SIGMA, 0.03)])
 def test_the_critic_raises_the_power_of_the_two_sample_test(omega: Omega, gain: float) -> None:
     """It learns its weights on samples of its own and is then tried on others, where the level of 5% holds."""
     rng, rejected, surprises, false_alarms = np.random.default_rng(3), [], [], []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -59,6 +60,8 @@ def _condition(schema: Schema, name: str, value: Any) -> Condition:
         raise UsageError(f"--where: {name!r} is an image; give a column with values that can be named")
     codec, cells = column_codec(column), pa.array([text.encode(errors="replace").decode()], pa.string())
     code = codec.encode(cells)
+    if isinstance(column, Category) and text == column.other:
+        code = np.array([len(column.levels)])
     returned = int(codec.level(code)[0]) in codec.returns
     absent = codec.decode(code)[0].as_py() is None
     if not returned or absent != (text == "") or not (absent or _within(column, text, cells)):
@@ -77,17 +80,24 @@ def _text(value: Any) -> str:
 def _within(column: Column, text: str, cells: pa.Array) -> bool:
     """Whether the value itself can come back: coding moves it to a bound, or to other, where it cannot."""
     if isinstance(column, Number):
-        return float(text) in column.spikes or column.lower <= float(text) <= column.upper
+        return float(text) in column.spikes or (column.lower <= float(text) <= column.upper and _on_step(column, text, cells))
     if isinstance(column, Datetime):
         return column.span[0] <= int(moments(cells)[0][0]) <= column.span[1]
     return not isinstance(column, Category) or text == column.other or level_key(text) in map(level_key, column.texts)
+
+
+def _on_step(column: Number, text: str, cells: pa.Array) -> bool:
+    codec = column_codec(column)
+    value = codec.decode(codec.encode(cells))[0].as_py()
+    return column.step is None or math.isclose(value, float(text), abs_tol=1e-9 * column.step)
 
 
 def _allowed(column: Column) -> str:
     """What a column may be, short enough for one line."""
     if isinstance(column, (Number, Datetime)):
         lower, upper = (f"{end:g}" if isinstance(end, float) else str(end) for end in (column.lower, column.upper))
-        return f"it lies between {lower} and {upper}"
+        steps = "" if column.step is None else f", in steps of {column.step}"
+        return f"it lies between {lower} and {upper}{steps}"
     if isinstance(column, Category):
         named = [*column.texts, *([column.other] if column.other else [])]
         return f"its levels are {', '.join(named[:12])}{', ...' if len(named) > 12 else ''}"

@@ -35,6 +35,8 @@ class Settings:
     def __post_init__(self) -> None:
         if self.iterations < 1:
             raise UsageError("the number of iterations must be at least 1")
+        if min(self.batch, self.generator_steps) < 1 or not 0 < self.critic_rate <= 1:
+            raise UsageError("batch, generator steps and the critic's rate must be positive")
         if not 0 < self.learning_rate <= 1:
             raise UsageError("the learning rate must be more than 0 and at most 1; 0.01 is the paper's")
 

@@ -145,6 +145,8 @@ def load_synthesizer(path: str | Path) -> Synthesizer:
         generator = Generator(codec, len(label_classes(codec)))
         weights = {name.removeprefix("generator/"): array for name, array in arrays.items() if name.startswith("generator/")}
         generator.load_state_dict({name: torch.from_numpy(np.array(array)) for name, array in weights.items()})
+        if not all(np.isfinite(array).all() for array in weights.values()):
+            raise ValueError("weights")
         training = dict(meta["training"])
     except (KeyError, TypeError, ValueError, RuntimeError):
         raise FileError(f"{path}: is damaged: its parts do not fit together") from None

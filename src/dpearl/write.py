@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -12,12 +13,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as csv
 import pyarrow.parquet as parquet
+from numpy.lib import format as npy
 from numpy.typing import NDArray
 from PIL import Image as Pictures
 
 from dpearl import container
 from dpearl.errors import UsageError
-from dpearl.schema import Datetime, Image, Schema
+from dpearl.schema import Category, Datetime, Image, Schema
 
 Tables = Iterator[pa.Table]
 """Rows in parts, all of the same types; the first part may be empty."""
@@ -73,14 +75,20 @@ def _write_npz(tables: Tables, schema: Schema, file: BinaryIO) -> None:
     parts = list(tables)
     names = parts[0].column_names
     columns = {name: np.concatenate([_array(part, name, schema) for part in parts]) for name in names}
-    np.savez_compressed(file, **columns)  # type: ignore[arg-type]  # names of columns are free
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:  # np.savez takes some names for its own arguments
+        for name, array in columns.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                npy.write_array_header_1_0(member, npy.header_data_from_array_1_0(array))
+                member.write(array.tobytes())
 
 
 def _write_png(tables: Tables, schema: Schema, file: BinaryIO) -> None:
     """Pictures side by side, those of one class together."""
     table = pa.concat_tables(tables)
     if schema.label is not None:
-        table = table.take(pc.sort_indices(table.column(schema.label)))
+        label = table.column(schema.label)
+        label = label.cast(label.type.value_type) if pa.types.is_dictionary(label.type) else label
+        table = table.take(pc.sort_indices(label))
     name, picture = next((name, column) for name, column in schema.columns.items() if isinstance(column, Image))
     stack = _array(table, name, schema).reshape(-1, picture.height, picture.width, picture.channels)
     Pictures.fromarray(picture_grid(stack, math.ceil(math.sqrt(len(stack))))).save(file, "PNG")
@@ -108,6 +116,7 @@ def _array(table: pa.Table, name: str, schema: Schema) -> NDArray[Any]:
     if pa.types.is_timestamp(cells.type) or pa.types.is_date(cells.type):
         return np.asarray(cells.cast(pa.timestamp("us")).to_numpy(zero_copy_only=False))
     number = pa.types.is_integer(cells.type) or pa.types.is_floating(cells.type)
+    number = number and not (isinstance(column, Category) and column.missing)  # a float64 cannot name every level
     if column.missing and number:
         cells = cells.cast(pa.float64())
     if number or (pa.types.is_boolean(cells.type) and not column.missing):
@@ -121,6 +130,8 @@ def _plain(table: pa.Table, schema: Schema) -> pa.Table:
         column, storage = schema.columns[field.name], field.type
         if pa.types.is_dictionary(storage):
             storage = storage.value_type
+        if pa.types.is_string_view(storage):
+            storage = pa.string()
         if isinstance(column, Datetime) and pa.types.is_timestamp(storage):
             storage = _coarsest(column, storage)
         table = table.set_column(place, field.name, table.column(place).cast(storage))

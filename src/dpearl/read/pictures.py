@@ -124,7 +124,8 @@ def _npy_header(stream: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any]]:
     """Shape and type, nothing of the content; an array that cannot be streamed is of no type."""
     major, _ = npy.read_magic(stream)
     shape, fortran, dtype = (npy.read_array_header_1_0 if major == 1 else npy.read_array_header_2_0)(stream)
-    streams = dtype.kind in "biufSU" and dtype.char != "g" and not (fortran and len(shape) > 1)
+    moment = dtype.kind == "M" and np.datetime_data(dtype)[0] in ("D", "s", "ms", "us", "ns")
+    streams = (dtype.kind in "biufSU" or moment) and dtype.char != "g" and not (fortran and len(shape) > 1)
     return shape or (0,), dtype if streams else np.dtype(object)
 
 
