@@ -16,7 +16,7 @@ from scipy.optimize import minimize_scalar
 from scipy.stats import norm
 from torch import Tensor
 
-from dpearl.critic import Critic, effective_sample_size
+from dpearl.critic import LEAST_FOCUS, Critic, effective_sample_size
 from dpearl.distance import Batch, Target, squared_distances
 from dpearl.settings import Omega
 
