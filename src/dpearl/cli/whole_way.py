@@ -111,7 +111,7 @@ def _release_kept(released: Path, again: str) -> Iterator[None]:
 @app.command()
 def demo(
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder to write to.")] = Path("demo"),
-    iterations: Iterations = None,
+    iterations: Annotated[int, typer.Option("--iterations", help="Generator steps; more than these show little.")] = 3000,
 ) -> None:
     """Run the whole way on the carried Adult data."""
     real, offer = datasets.adult(), owner.Offer(datasets.adult_schema(), RECIPES["auto"], Budget(1.0, 1e-5))
