@@ -48,7 +48,7 @@ SCHEMA = Schema(
 
 
 def runs() -> list[Run]:
-    """ε = 1 first, seed by seed, so that a stopped bench has something of everything."""
+    """ε = 1 first, with all its seeds."""
     return [
         {
             "bench": "images",
@@ -59,9 +59,9 @@ def runs() -> list[Run]:
             "iterations": n,
             "omega": str(omega),
         }
+        for epsilon in EPSILONS
         for seed in range(SEEDS)
         for omega in (Omega.SIGMA, Omega.NONE)
-        for epsilon in EPSILONS
         for data, (k, n) in SETS.items()
     ]
 

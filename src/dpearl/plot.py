@@ -45,12 +45,12 @@ def histograms(tables: Mapping[str, pa.Table], schema: Schema, title: str, path:
 def _bars(place: Any, column: ColumnCodec, codes: Mapping[str, NDArray[Any]]) -> None:
     """Grouped bars: levels of a category, most frequent first in the first table; bins of a number, then its levels."""
     shares, labels = _shares(column, codes)
-    width = 0.8 / len(codes)
+    width, middles = 0.8 / len(codes), np.arange(len(labels))
+    middles += 0 if column.one_hot else 3 * (middles >= BINS)
     for rank, (table, colour) in enumerate(zip(codes, COLOURS, strict=False)):
-        place.bar(np.arange(len(labels)) + (rank - (len(codes) - 1) / 2) * width, shares[table], width, color=colour, label=table)
-    place.set_xticks(
-        np.arange(len(labels)), labels, rotation=60 if column.one_hot else 0, ha="right" if column.one_hot else "center"
-    )
+        place.bar(middles + (rank - (len(codes) - 1) / 2) * width, shares[table], width, color=colour, label=table)
+    slant = {"rotation": 60, "ha": "right"} if column.one_hot else {}
+    place.set_xticks(middles, labels, **slant)
     place.tick_params(labelsize=8, length=0)
     place.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f}%")
     place.spines[["top", "right"]].set_visible(False)
