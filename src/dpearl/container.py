@@ -144,7 +144,7 @@ def read(path: str | Path, kind: str) -> tuple[dict[str, Any], dict[str, NDArray
 def kind_of(path: str | Path) -> str | None:
     """The kind that a file claims to be, None where it is no dpearl file."""
     try:
-        return str(_meta(_checked_bytes(Path(path)))["format"])
+        return str(_meta(_checked_bytes(Path(path), header_only=True))["format"])
     except (FileError, ValueError, KeyError, TypeError, RecursionError):
         return None
 
@@ -153,8 +153,8 @@ def _mark(digest: str) -> bytes:
     return rf"\"digest\":\"{digest}\"".encode()
 
 
-def _checked_bytes(path: Path) -> bytes:
-    """The file's bytes, after its claimed sizes are known to be sane."""
+def _checked_bytes(path: Path, header_only: bool = False) -> bytes:
+    """The file's bytes, or those up to its tensors, after its claimed sizes are known to be sane."""
     try:
         if path.is_dir():
             raise FileError(f"{path}: is a folder, not a file")
@@ -168,7 +168,7 @@ def _checked_bytes(path: Path) -> bytes:
             if size > MAX_FILE:
                 raise FileError(f"{path}: is larger than any dpearl file ({size} bytes)")
             file.seek(0)
-            return file.read()
+            return file.read(8 + header if header_only else -1)
     except OSError as error:
         raise FileError(f"{path}: cannot be read ({error.strerror})") from None
 

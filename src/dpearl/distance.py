@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from dpearl.codec import Codec
-from dpearl.embeddings.characteristic import UNIT, Characteristic
-from dpearl.embeddings.count import UNIT as COUNT_UNIT
+from dpearl.embeddings.characteristic import FINE, TURN, UNIT, Characteristic
 from dpearl.embeddings.count import Count
 from dpearl.errors import FileError
 from dpearl.release import Release
@@ -73,12 +72,17 @@ def target_of(release: Release) -> Target:
 
 def _learnable_rows(release: Release) -> float:
     """How many rows have a label that may come back: others count as far as they stand out of the noise."""
-    measured = release.embedding
-    count, classes = measured.sums["count"] / COUNT_UNIT, label_classes(measured.design.codec)
-    lost = np.delete(count, classes)
+    measured, count = release.embedding, _count(release)
+    lost = np.delete(count.rows(measured.sums["count"]), label_classes(measured.design.codec))
     rows = measured.noisy_rows if release.rows is None else release.rows
-    visible = lost.sum() > 3 * math.sqrt(len(lost)) * measured.sigmas["count"] / COUNT_UNIT
+    visible = lost.sum() > 3 * math.sqrt(len(lost)) * count.rows(np.array(measured.sigmas["count"]))
     return float(rows - lost.sum() if visible else rows)
+
+
+def _count(release: Release) -> Count:
+    count = release.embedding.design.block("count")
+    assert isinstance(count, Count)
+    return count
 
 
 def label_classes(codec: Codec) -> tuple[int, ...]:
@@ -88,9 +92,7 @@ def label_classes(codec: Codec) -> tuple[int, ...]:
 
 def proportions(release: Release) -> NDArray[np.float64]:
     """Share of each class by the noisy count: those that may not come back are left out, negative ones are zero."""
-    measured = release.embedding
-    count = measured.design.block("count")
-    assert isinstance(count, Count)
+    measured, count = release.embedding, _count(release)
     noisy = np.zeros(count.classes)
     classes = list(label_classes(measured.design.codec))
     noisy[classes] = np.clip(count.rows(measured.sums["count"])[classes], 0, None)
@@ -101,8 +103,8 @@ def proportions(release: Release) -> NDArray[np.float64]:
 
 def real_frequencies(block: Characteristic, codec: Codec) -> NDArray[np.float64]:
     """Frequencies in radians along the axes on which coordinates lie in [0, 1] and levels are one-hot."""
-    lines = block.lines * (2 * math.pi / 2**32) * codec.tops[:, None]
-    angles = block.angles * (2 * math.pi / 2**16)
+    lines = block.lines * (2 * math.pi / FINE) * codec.tops[:, None]
+    angles = block.angles * (2 * math.pi / TURN)
     return np.concatenate([lines, angles[_level_axes(codec)]])
 
 

@@ -119,10 +119,12 @@ def release(
             made = owner.release_rows(data, offer, ledger, output.name, threads, bars.stage)
     save_charged(made, output, ledger)
     print(privacy_statement(made))
-    show.note(
-        f"\nWritten to {output}. "
-        + (f"Charged to {ledger}." if ledger else "No ledger was given, so nothing records this spending.")
-    )
+    show.note(f"\nWritten to {output}. {spending(ledger)}")
+
+
+def spending(ledger: Path | None) -> str:
+    """Where a release's cost is recorded, in a sentence."""
+    return f"Charged to {ledger}." if ledger else "No ledger was given, so nothing records this spending."
 
 
 def keep_apart(ledger: Path | None, *outputs: Path) -> None:

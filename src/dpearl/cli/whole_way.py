@@ -35,7 +35,7 @@ from dpearl.cli.app import (
     TrainingSeed,
     app,
 )
-from dpearl.cli.owner_side import chosen_recipe, declared_schema, keep_apart, save_charged
+from dpearl.cli.owner_side import chosen_recipe, declared_schema, keep_apart, save_charged, spending
 from dpearl.cli.public_side import check_training, checkpoint_of, sample_to, train_to, training_settings
 from dpearl.design import RECIPES
 from dpearl.errors import FileError, TrainingError, UsageError
@@ -74,10 +74,10 @@ def synth(
     offer = owner.Offer(declared, chosen_recipe(recipe, relation, scale, frequencies), Budget(epsilon, delta))
     settings = training_settings(declared, iterations, Omega.NONE if no_critic else Omega.SIGMA, None)
     check_output(output, declared, rows)
-    outputs = (output, released, trained, checkpoint_of(trained))
-    for path in outputs:
+    kept_files = (released, trained, checkpoint_of(trained))
+    for path in kept_files:
         container.claim(path)
-    keep_apart(ledger, *outputs)
+    keep_apart(ledger, output, *kept_files)
     if owner.are_sums(data):
         raise UsageError("synth takes data; release partial sums first, then train and sample")
     check_training(seed, device)
@@ -89,8 +89,8 @@ def synth(
             model = train_to(made, trained, settings, seed, device, threads, bars.training, again)
             sample_to(model, rows, output, {}, seed, bars)
     print(privacy_statement(made))
-    charged = f"Charged to {ledger}." if ledger else "No ledger was given, so nothing records this spending."
-    show.note(f"\n{rows:,} synthetic rows in {output}{bars.summary}; beside it {released.name} and {trained.name}. {charged}")
+    kept = f"beside it {released.name} and {trained.name}"
+    show.note(f"\n{rows:,} synthetic rows in {output}{bars.summary}; {kept}. {spending(ledger)}")
 
 
 def _again(released: Path, trained: Path, settings: Settings, seed: int) -> str:

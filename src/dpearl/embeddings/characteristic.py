@@ -27,8 +27,9 @@ UNIT = 2**15
 """The integer that stands for 1 in the cosine table."""
 
 _TABLE = 2**14
-_TURN = 2**16
-_FINE = 2**32
+TURN, FINE = 2**16, 2**32
+"""Steps of a whole turn in `angles` and in `lines`."""
+
 _REACH = 2**40
 _ROUND = 1.5 * 2**52 + 2
 """Adding this to a float64 leaves the nearest integer, plus 2, in its lowest bits: one pass instead of rint
@@ -164,7 +165,7 @@ class Characteristic:
     def _parts(self) -> list[_Part]:
         """Frequencies in spans that a tile can hold, as contiguous tables. In 2^-16 turns the slopes are
         still integers times a power of two, so sums stay exact."""
-        slopes = self.lines.astype(np.float64) / (_FINE // _TURN)
+        slopes = self.lines.astype(np.float64) / (FINE // TURN)
         edges = [*range(0, self.frequencies, _TILE_FREQUENCIES), self.frequencies]
         spans = [slice(start, stop) for start, stop in pairwise(edges)]
         tables = [self._table(group) for group in self._groups]
@@ -205,8 +206,8 @@ def draw_characteristic(
         normal[: len(tops)] *= _multiples(codec, frequencies, octaves, chance)
     turns = normal / (2 * np.pi)
     limit = _REACH // tops
-    lines = np.clip(np.rint(turns[: len(tops)] * _FINE / tops), -limit, limit).astype(np.int64)
-    angles = np.clip(np.rint(turns[len(tops) :] * _TURN), -(2**31), 2**31 - 1).astype(np.int32)
+    lines = np.clip(np.rint(turns[: len(tops)] * FINE / tops), -limit, limit).astype(np.int64)
+    angles = np.clip(np.rint(turns[len(tops) :] * TURN), -(2**31), 2**31 - 1).astype(np.int32)
     angles[_plain_levels(codec)] = 0
     return Characteristic(codec.classes, columns, weight, scale, seed, lines, angles)
 
