@@ -1,4 +1,8 @@
-"""Finished runs, kept by their settings: a bench that was stopped goes on where it was."""
+"""Finished runs, kept by their settings: a bench that was stopped goes on where it was, on any machine.
+
+They are part of the repository, so that every figure in the docs can be traced to its seeds. A change of
+method that changes figures removes the files it makes untrue.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-FOLDER = Path(__file__).parents[1] / ".bench"
+FOLDER = Path(__file__).parents[1] / "docs" / "results" / "runs"
 
 Run = dict[str, Any]
 """Settings of one run; plain JSON values."""
@@ -28,10 +32,10 @@ def finished(runs: Sequence[Run]) -> list[Run]:
 
 def work_off(runs: Sequence[Run], work: Callable[[Run], Run], workers: int) -> list[Run]:
     """Every run's settings and results; what is not there yet is worked off, one thread to a worker."""
-    FOLDER.mkdir(exist_ok=True)
+    FOLDER.mkdir(parents=True, exist_ok=True)
     todo = [run for run in runs if not place(run).exists()]
     with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
         for run, found in zip(todo, pool.map(work, todo), strict=True):
             print({**run, **found}, flush=True)
-            place(run).write_text(json.dumps({**run, **found}, indent=1))
+            place(run).write_text(json.dumps({**run, **found}, indent=1) + "\n")
     return finished(runs)

@@ -99,8 +99,8 @@ def work(run: Run) -> Run:
     spent = time.process_time() - start
     made = [(codes["image"][:, :-1], codes["label"]) for codes in model.codes(ROWS, seed=run["seed"])]
     images, labels = (np.concatenate(parts) for parts in zip(*made, strict=True))
-    if run["seed"] == 0:
-        _grid(images, labels, FOLDER / f"{run['data']}-{run['epsilon']:g}-{run['omega']}.png")
+    if (run["seed"], run["omega"]) == (0, Omega.SIGMA):
+        _grid(images, labels, FOLDER / f"{run['data']}-{run['epsilon']:g}.png")
     return {**asdict(image_scores(real, judge.features(images.reshape(-1, 28, 28)))), "cpu": spent}
 
 
@@ -151,7 +151,7 @@ and 3,000 (Fashion-MNIST); 5% of the budget for the scale instead of half.
 def grids() -> Iterator[str]:
     """A picture for each set: one grid beside the other, ε growing."""
     for data in SETS:
-        files = [FOLDER / f"{data}-{epsilon:g}-{Omega.SIGMA}.png" for epsilon in sorted(EPSILONS)]
+        files = [FOLDER / f"{data}-{epsilon:g}.png" for epsilon in sorted(EPSILONS)]
         stack = np.stack([np.pad(np.asarray(Pictures.open(file)), 5, constant_values=128) for file in files])
         Pictures.fromarray(np.concatenate(list(stack), axis=1)).save(OUT / f"{data}.png")
         yield f"{data}, ε = 0.2, 1, 10, ∞:\n\n![Synthetic images of {data} at four privacy budgets]({data}.png)\n"

@@ -88,6 +88,14 @@ def cell_texts(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     return pc.replace_substring_regex(pc.ascii_trim_whitespace(cells.cast(pa.string())), WHOLE, r"\1")
 
 
+def absent(cells: pa.Array) -> NDArray[np.bool_]:
+    """Which cells say that they are missing: nulls, NaN, and the words for it."""
+    if pa.types.is_integer(cells.type) or pa.types.is_boolean(cells.type) or pa.types.is_temporal(cells.type):
+        return filled(pc.is_null(cells), True)
+    texts = cell_texts(cells)
+    return filled(pc.or_kleene(pc.is_null(texts), pc.is_in(texts, value_set=pa.array(MISSING_WORDS))), True)
+
+
 def floats(cells: pa.Array) -> NDArray[np.float64]:
     """Cells as float64, NaN for whatever is no number."""
     if pa.types.is_float16(cells.type):

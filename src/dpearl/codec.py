@@ -27,7 +27,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dpearl.cells import MISSING_WORDS, cell_texts, filled, flat, floats, is_number, is_text, moments, stored_bytes, to_storage
+from dpearl.cells import absent, cell_texts, filled, flat, floats, is_number, is_text, moments, stored_bytes, to_storage
 from dpearl.errors import DataError
 from dpearl.schema import Boolean, Category, Column, Datetime, Image, Number, Schema
 
@@ -47,7 +47,8 @@ class ColumnCodec(Protocol):
     """How one column becomes integers.
 
     `returns` are the levels that a synthetic row may have: not other unless it is named, not missing
-    unless it is declared. `code` is the way back from positions in [0, 1] and levels to codes.
+    unless it is declared. `code` is the way back from positions in [0, 1] and levels to codes. `valid` says
+    which cells are such as a synthetic row may hold: declared, within bounds, on the grid.
     """
 
     @property
@@ -64,6 +65,7 @@ class ColumnCodec(Protocol):
     def natural(self) -> pa.DataType: ...
     def accepts(self, storage: pa.DataType) -> bool: ...
     def encode(self, cells: pa.Array) -> Codes: ...
+    def valid(self, cells: pa.Array) -> NDArray[np.bool_]: ...
     def decode(self, codes: Codes) -> pa.Array: ...
     def coordinate(self, codes: Codes) -> NDArray[np.uint16]: ...
     def level(self, codes: Codes) -> NDArray[np.int64]: ...
@@ -143,6 +145,14 @@ class NumberCodec(_Line):
             codes[values == spike] = self.points + rank
         codes[np.isnan(values)] = self.points
         return codes
+
+    def valid(self, cells: pa.Array) -> NDArray[np.bool_]:
+        values = floats(cells)
+        inside = (values >= self.column.lower) & (values <= self.column.upper)
+        if self.column.step is not None:
+            plain = np.where(inside, values, self.column.lower)
+            inside &= np.abs(self._values(self._nearest(plain)) - plain) <= 1e-6 * self.column.step
+        return inside | np.isin(values, self.column.spikes) | (self.column.missing & absent(cells))
 
     def decode(self, codes: Codes) -> pa.Array:
         values = self._values(np.minimum(codes, self.points - 1))
@@ -233,6 +243,12 @@ class DatetimeCodec(_Line):
         codes = np.minimum((np.clip(when, lower, upper) - lower + step // 2) // step, self.points - 1)
         return np.where(missing, self.points, codes)
 
+    def valid(self, cells: pa.Array) -> NDArray[np.bool_]:
+        """Moments off the grid count: storage that is coarser than the step cannot hold the grid's own."""
+        when, missing = moments(cells)
+        lower, upper = self.column.span
+        return np.where(missing, self.column.missing & absent(cells), (when >= lower) & (when <= upper))
+
     def decode(self, codes: Codes) -> pa.Array:
         moments = self.column.span[0] + np.minimum(codes, self.points - 1) * self.column.step_us
         return pa.array(moments, mask=codes == self.points).cast(self.natural)
@@ -285,13 +301,17 @@ class CategoryCodec(_Levels):
 
     def encode(self, cells: pa.Array) -> Codes:
         if pa.types.is_signed_integer(cells.type):
-            found, absent = pc.index_in(cells.cast(pa.int64()), value_set=self._whole, skip_nulls=True), pc.is_null(cells)
+            found = pc.index_in(cells.cast(pa.int64()), value_set=self._whole, skip_nulls=True)
         else:
-            texts = cell_texts(cells)
-            found = pc.index_in(texts, value_set=self._keys)
-            absent = pc.or_kleene(pc.is_null(texts), pc.is_in(texts, value_set=pa.array(MISSING_WORDS)))
-        fallback = np.where(filled(absent, True), self.levels - 1, self.levels - 2)
+            found = pc.index_in(cell_texts(cells), value_set=self._keys)
+        fallback = np.where(absent(cells), self.levels - 1, self.levels - 2)
         return np.where(filled(pc.is_valid(found), False), filled(found, 0), fallback).astype(np.int64)
+
+    def valid(self, cells: pa.Array) -> NDArray[np.bool_]:
+        """Undeclared text is valid where it is the name of `other`."""
+        codes = self.encode(cells)
+        named = filled(pc.equal(cell_texts(cells), self.column.other or ""), False)
+        return np.asarray(np.isin(codes, self.returns) & ((codes != len(self.column.levels)) | named))
 
     def decode(self, codes: Codes) -> pa.Array:
         """`other` comes back under its declared name, as missing where it has none."""
@@ -331,6 +351,9 @@ class BooleanCodec(_Levels):
         false = filled(pc.is_in(texts, value_set=pa.array(_FALSE)), False)
         return np.where(true, 1, np.where(false, 0, 2)).astype(np.int64)
 
+    def valid(self, cells: pa.Array) -> NDArray[np.bool_]:
+        return np.where(self.encode(cells) == 2, self.column.missing & absent(cells), True)
+
     def decode(self, codes: Codes) -> pa.Array:
         return pa.array(codes == 1, mask=codes == 2)
 
@@ -364,6 +387,9 @@ class ImageCodec:
         pixels[missing] = 0
         pixels[:, -1] = missing
         return pixels
+
+    def valid(self, cells: pa.Array) -> NDArray[np.bool_]:
+        return filled(pc.is_valid(cells), False)
 
     def decode(self, codes: Codes) -> pa.Array:
         pixels = np.ascontiguousarray(codes[:, :-1])
