@@ -37,6 +37,12 @@ class Coded:
         fits = [column.valid(flat(table.column(name))) for name, column in codec.columns.items()]
         return cls(codec, codec.encode(table), int((~np.all(fits, axis=0)).sum()))
 
+    @classmethod
+    def join(cls, parts: Sequence[Coded]) -> Coded:
+        """The rows of several tables of one schema."""
+        codes = {name: np.concatenate([part.codes[name] for part in parts]) for name in parts[0].codes}
+        return cls(parts[0].codec, codes, sum(part.invalid for part in parts))
+
     def __len__(self) -> int:
         return len(next(iter(self.codes.values())))
 

@@ -14,10 +14,12 @@ from dpearl.settings import Omega
 LEAST_PRECISION = 1e-3
 """Of ω, as a part of ω₀'s: it must stay positive for ω to be a distribution."""
 
-LEAST_FOCUS = 0.5
-"""Effective sample size that must be left, as a part of k. The noise of a release stays in its place, and a critic that may
-focus more stares at the frequencies where it is largest: at a tenth, it made noisy releases worse than no critic did. At a half
-it did not, judged by frequencies that were held out. Importance sampling needs many of them, too (Lemma 1)."""
+LEAST_FOCUS = 0.1
+"""Effective sample size that must be left, as a part of k: importance sampling needs many frequencies (Lemma 1)."""
+
+
+_ALMOST_UNIFORM = 1e-8
+"""Below this divergence its root has no use for a gradient."""
 
 
 class Critic(nn.Module):
@@ -42,6 +44,17 @@ class Critic(nn.Module):
         if self.tilt.requires_grad:
             exponent = exponent + self.tilt @ self.frequencies
         return torch.softmax(exponent, dim=0)
+
+    def gain(self, distances: Tensor, spread: float) -> Tensor:
+        """What the critic maximises: the weighted distance of Eq. (1), less what noise alone would give to such weights.
+
+        The noise of a release stays in its place, and a critic that takes it for a difference stares at the frequencies
+        where it is largest. Squared distances that differ by noise of standard deviation `spread` alone can be lifted by
+        at most spread · √χ², χ² = kΣw² - 1 (Cauchy-Schwarz); only what is beyond that is a difference to be seen.
+        """
+        weights = self()
+        divergence = (len(weights) * weights.square().sum() - 1).clamp(min=_ALMOST_UNIFORM)
+        return weights @ distances - spread * divergence.sqrt()
 
     @torch.no_grad()
     def keep_valid(self) -> None:

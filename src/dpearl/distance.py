@@ -186,3 +186,8 @@ def squared_distances(target: Target, characteristic: Tensor) -> Tensor:
 def noise_floor(target: Target) -> float:
     """What the release's noise alone adds to the squared distance of the true distribution, on average."""
     return 2 * len(target.classes) * target.noise**2
+
+
+def noise_spread(target: Target) -> float:
+    """How much that differs from frequency to frequency: the standard deviation of σ²χ² with 2 · classes degrees of freedom."""
+    return 2 * math.sqrt(len(target.classes)) * target.noise**2

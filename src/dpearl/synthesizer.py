@@ -82,7 +82,7 @@ class Synthesizer:
             places = np.flatnonzero(np.all([fit.holds(codes) for fit in fits], axis=0) if fits else np.ones(CHUNK, bool))
             drawn, kept = drawn + CHUNK, kept + len(places)
             yield _cut(codes, places[: max(len(places) - max(kept - rows, 0), 0)])
-            if drawn >= _PATIENCE * (kept + 1):
+            if kept < rows and drawn >= _PATIENCE * (kept + 1):
                 wanted = ", ".join(str(fit) for fit in fits)
                 raise UsageError(f"--where: only {kept} of {drawn:,} drawn rows have {wanted}; ask for something less rare")
 

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from dpearl import container
 from dpearl.critic import Critic, effective_sample_size
-from dpearl.distance import Batch, Target, noise_floor, squared_distances, target_of
+from dpearl.distance import Batch, Target, noise_floor, noise_spread, squared_distances, target_of
 from dpearl.errors import FileError, TrainingError, UsageError
 from dpearl.generator import Generator
 from dpearl.release import CHECKPOINT, Release
@@ -123,6 +123,7 @@ class Training:
         self.step = 0
         self.losses: list[float] = []
         self._weights = self.critic().detach()
+        self._spread = noise_spread(self.target)
         self._floor = noise_floor(self.target) + self.batch.sampling_noise(self.target)
 
     def advance(self) -> None:
@@ -143,7 +144,7 @@ class Training:
         with torch.no_grad():
             distances = self._distances()
         rising.zero_grad()
-        (self.critic() @ distances).backward()
+        self.critic.gain(distances, self._spread).backward()
         rising.step()
         self.critic.keep_valid()
         self._weights = self.critic().detach()
