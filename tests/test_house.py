@@ -18,7 +18,9 @@ import dpearl
 
 SOURCE = Path(dpearl.__file__).parent
 TORCH = {"generator", "distance", "critic", "train", "synthesizer", "imagery"}
-PUBLIC = {"release", "statement", "design", "codec", "schema", "settings", "condition", "write", *TORCH}
+PUBLIC = {"release", "statement", "design", "codec", "schema", "settings", "condition", "write", *TORCH} - {"imagery"} | {
+    *("coded", "precision", "goodness", "plot", "svg", "report.page", "report.public")
+}
 PRIVATE = {"read", "embed", "noise", "ledger"}
 PICKLERS = {"pickle", "dill", "cloudpickle", "joblib", "shelve", "marshal"}
 

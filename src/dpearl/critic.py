@@ -17,7 +17,6 @@ LEAST_PRECISION = 1e-3
 LEAST_FOCUS = 0.1
 """Effective sample size that must be left, as a part of k: importance sampling needs many frequencies (Lemma 1)."""
 
-
 _ALMOST_UNIFORM = 1e-8
 """Below this divergence its root has no use for a gradient."""
 
@@ -54,7 +53,8 @@ class Critic(nn.Module):
         """
         weights = self()
         divergence = (len(weights) * weights.square().sum() - 1).clamp(min=_ALMOST_UNIFORM)
-        return weights @ distances - spread * divergence.sqrt()
+        gain: Tensor = weights @ distances - spread * divergence.sqrt()
+        return gain
 
     @torch.no_grad()
     def keep_valid(self) -> None:

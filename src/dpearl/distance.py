@@ -55,7 +55,7 @@ def target_of(release: Release) -> Target:
     block = measured.design.block("characteristic")
     assert isinstance(block, Characteristic)
     codec = measured.design.codec
-    rows = _learnable_rows(release)
+    rows = learnable_rows(release)
     if rows < 1:
         raise FileError("this release holds no rows, as far as its noise lets one see; there is nothing to learn from it")
     classes = label_classes(codec)
@@ -70,7 +70,7 @@ def target_of(release: Release) -> Target:
     )
 
 
-def _learnable_rows(release: Release) -> float:
+def learnable_rows(release: Release) -> float:
     """How many rows have a label that may come back: others count as far as they stand out of the noise."""
     measured, count = release.embedding, _count(release)
     lost = np.delete(count.rows(measured.sums["count"]), label_classes(measured.design.codec))

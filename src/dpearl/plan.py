@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from dpearl.embeddings import Block
 from dpearl.errors import UsageError
 from dpearl.owner import Offer
-
-_WORDS = ((0.02, "sharp"), (0.1, "good"), (0.3, "coarse"), (1.0, "faint"), (math.inf, "lost in noise"))
+from dpearl.precision import sharpness
 
 
 @dataclass(frozen=True)
@@ -24,7 +23,7 @@ class Line:
 
     @property
     def verdict(self) -> str:
-        return next(word for limit, word in _WORDS if self.noise <= limit)
+        return sharpness(self.noise)
 
 
 @dataclass(frozen=True)

@@ -1,94 +1,199 @@
-"""Pictures of tables, in one style."""
+"""Charts of tables and of what was measured on them, in one style: SVG for pages, PNG for files."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import matplotlib
 import numpy as np
 import pyarrow as pa
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 from numpy.typing import NDArray
 
 from dpearl import container
-from dpearl.codec import Codec, ColumnCodec
-from dpearl.schema import Category, Image, Schema
+from dpearl.codec import ColumnCodec
+from dpearl.coded import Coded, bin_count, bin_names
+from dpearl.schema import Schema
+from dpearl.svg import PAGE, PAPER, Palette, save, svg, visible
 
-matplotlib.use("Agg")
-from matplotlib import pyplot  # the backend must be chosen first
+SHOWN, LETTERS, ACROSS = 14, 22, 4
+"""Most levels in a chart, most letters of a name in it, and charts side by side in a file."""
 
-BINS, BARS, ACROSS = 24, 14, 4
-COLOURS = ("#4c6a92", "#e08a3c")
+Series = Mapping[str, NDArray[np.float64]]
+"""A number for each name along a chart, by what it is a number of."""
+
+
+def bars(title: str, names: Sequence[str], series: Series, errors: Series | None = None, along: int = 0) -> str:
+    """Shares of each name as SVG: bars, or points with whiskers for a series whose errors are given.
+
+    Errors are half-widths, one for each name, or (2, names): below and above. The first `along` names are bins
+    along a line and keep their order; levels are sorted by the first series, and the smallest are summed.
+    """
+    chart = _shown(_Bars(list(names), series, errors or {}, along))
+    height = (2.3 if along else 0.4 + 0.21 * len(chart.names)) + 0.3 * (len(series) > 1)
+    with _style(PAGE):
+        figure = Figure(figsize=(4.4, height), layout="constrained")
+        place = figure.subplots()
+        _draw(place, chart, PAGE)
+        if len(series) > 1:
+            figure.legend(*place.get_legend_handles_labels(), loc="outside upper left", ncols=2)
+        return svg(figure, title)
+
+
+def curve(title: str, lines: Mapping[str, tuple[Any, Any]], axes: tuple[str, str], diagonal: str = "guessing") -> str:
+    """Lines from (0, 0) to (1, 1), such as ROCs, over the diagonal of chance, as SVG; axes are told across, then up."""
+    with _style(PAGE):
+        figure = Figure(figsize=(5.2, 4.6), layout="constrained")
+        place = figure.subplots()
+        place.plot([0, 1], [0, 1], color=PAGE.ink, linewidth=1, linestyle=(0, (4, 3)), label=diagonal)
+        for (name, (across, up)), colour in zip(lines.items(), PAGE.series, strict=False):
+            place.plot(across, up, color=colour, linewidth=2.2, label=_short(name, 2 * LETTERS), clip_on=False)
+        place.set(xlim=(0, 1), ylim=(0, 1), aspect="equal", xlabel=axes[0], ylabel=axes[1])
+        place.grid(color=PAGE.rule, linewidth=0.6)
+        place.xaxis.set_major_formatter(_percent)
+        place.yaxis.set_major_formatter(_percent)
+        place.legend(loc="lower right")
+        return svg(figure, title)
+
+
+def matrix(title: str, values: NDArray[np.float64], down: Sequence[str], across: Sequence[str]) -> str:
+    """A heat map as SVG: full colour at the largest absolute value, the second colour below zero, nothing at NaN."""
+    largest = float(np.nanmax(np.abs(values), initial=0)) or 1.0
+    with _style(PAGE):
+        figure = Figure(figsize=(1.9 + 0.36 * len(across), 1.5 + 0.36 * len(down)), layout="constrained")
+        place = figure.subplots()
+        for (line, column), value in np.ndenumerate(values):
+            colour, depth = PAGE.series[int(value < 0)], 0.75 * abs(np.nan_to_num(value)) / largest
+            place.add_patch(Rectangle((column - 0.48, line - 0.48), 0.96, 0.96, linewidth=0, color=colour, alpha=depth))
+            if values.size <= SHOWN**2 and np.isfinite(value):
+                place.text(column, line, f"{value:.2f}".replace("0.", "."), ha="center", va="center", fontsize=8)
+        place.set_xticks(range(len(across)), [*map(_short, across)], rotation=60, ha="right", rotation_mode="anchor")
+        place.set_yticks(range(len(down)), [*map(_short, down)])
+        place.set(xlim=(-0.5, len(across) - 0.5), ylim=(len(down) - 0.5, -0.5), aspect="equal")
+        place.spines[:].set_visible(False)
+        return svg(figure, title)
 
 
 def histograms(tables: Mapping[str, pa.Table], schema: Schema, title: str, path: str | Path) -> None:
-    """Every column of several tables side by side, as shares of their rows."""
-    codec = Codec(schema)
-    codes = {name: codec.encode(table) for name, table in tables.items()}
-    shown = [name for name, column in schema.columns.items() if not isinstance(column, Image)]
-    down = math.ceil(len(shown) / ACROSS)
-    figure, axes = pyplot.subplots(down, ACROSS, figsize=(4 * ACROSS, 2.9 * down), squeeze=False, layout="constrained")
-    for place, name in zip(axes.flat, shown, strict=False):
-        _bars(place, codec.columns[name], {table: own[name] for table, own in codes.items()})
-        place.set_title(name, loc="left", fontsize=11, fontweight="bold")
-    for place in axes.flat[len(shown) :]:
-        place.set_axis_off()
-    figure.suptitle(title, fontsize=13)
-    figure.legend(*axes.flat[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(tables), frameon=False)
-    with container.placing(path) as file:
-        figure.savefig(file, format="png", dpi=110)
-    pyplot.close(figure)
+    """Every column of several tables side by side, as shares of their rows, in a PNG."""
+    coded = {name: Coded.of(table, schema) for name, table in tables.items()}
+    first = next(iter(coded.values()))
+    down = math.ceil(len(first.names) / ACROSS)
+    with _style(PAPER):
+        figure = Figure(figsize=(4.2 * ACROSS, 3.1 * down), layout="constrained")
+        places = figure.subplots(down, ACROSS, squeeze=False).ravel()
+        for place, name in zip(places, first.names, strict=False):
+            column, series = first.codec.columns[name], {table: own.shares(name) for table, own in coded.items()}
+            _draw(place, _shown(_Bars(bin_names(column), series, {}, bins_along(column))), PAPER)
+            place.set_title(_short(name, 2 * LETTERS), loc="left", fontsize=11, fontweight="bold")
+        for place in places[len(first.names) :]:
+            place.set_axis_off()
+        figure.suptitle(title, fontsize=13)
+        figure.legend(*places[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(tables))
+        with container.placing(path) as file:
+            save(figure, file, format="png", dpi=110)
 
 
-def _bars(place: Any, column: ColumnCodec, codes: Mapping[str, NDArray[Any]]) -> None:
-    """Grouped bars: levels of a category, most frequent first in the first table; bins of a number, then its levels."""
-    shares, labels = _shares(column, codes)
-    width, middles = 0.8 / len(codes), np.arange(len(labels))
-    middles += 0 if column.one_hot else 3 * (middles >= BINS)
-    for rank, (table, colour) in enumerate(zip(codes, COLOURS, strict=False)):
-        place.bar(middles + (rank - (len(codes) - 1) / 2) * width, shares[table], width, color=colour, label=table)
-    slant = {"rotation": 60, "ha": "right"} if column.one_hot else {}
-    place.set_xticks(middles, labels, **slant)
-    place.tick_params(labelsize=8, length=0)
-    place.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f}%")
-    place.spines[["top", "right"]].set_visible(False)
+def bins_along(column: ColumnCodec) -> int:
+    """How many of a column's bins lie along a line; the others are levels."""
+    return 0 if column.one_hot else bin_count(column) - column.levels + 1
 
 
-def _shares(column: ColumnCodec, codes: Mapping[str, NDArray[Any]]) -> tuple[dict[str, NDArray[np.float64]], list[str]]:
-    counts = {table: np.bincount(_bins(column, own), minlength=_size(column)) / max(len(own), 1) for table, own in codes.items()}
-    labels = _labels(column)
-    seen = np.max(list(counts.values()), axis=0) > 0
-    present = np.flatnonzero(seen if column.one_hot else seen | (np.arange(len(seen)) < BINS))
-    if column.one_hot:
-        present = present[np.argsort(-next(iter(counts.values()))[present], kind="stable")][:BARS]
-    return {table: own[present] for table, own in counts.items()}, [labels[int(bar)] for bar in present]
+@dataclass(frozen=True)
+class _Bars:
+    """What `bars` draws."""
+
+    names: list[str]
+    series: Series
+    errors: Series
+    along: int
+
+    def take(self, places: NDArray[Any]) -> _Bars:
+        series = {name: np.asarray(own)[places] for name, own in self.series.items()}
+        errors = {name: np.asarray(own)[..., places] for name, own in self.errors.items()}
+        return _Bars([self.names[place] for place in places], series, errors, self.along)
 
 
-def _size(column: ColumnCodec) -> int:
-    return column.levels if column.one_hot else BINS + column.levels - 1
+def _shown(chart: _Bars) -> _Bars:
+    """Bins, and levels that some row has; where these are many, the smallest are summed."""
+    amounts = np.nan_to_num(np.stack(list(chart.series.values())))
+    seen = np.flatnonzero((amounts.max(axis=0) > 0) | (np.arange(amounts.shape[1]) < chart.along))
+    if chart.along or not len(seen):
+        return chart.take(seen if len(seen) else np.array([0]))
+    ordered = chart.take(seen[np.argsort(-amounts[0, seen], kind="stable")])
+    return _summed(ordered) if len(seen) > SHOWN + 1 else ordered
 
 
-def _bins(column: ColumnCodec, codes: NDArray[Any]) -> NDArray[np.int64]:
-    levels = column.level(codes)
-    if column.one_hot:
-        return levels
-    places = column.coordinate(codes)[:, 0].astype(np.int64) * BINS // (column.top + 1)
-    return np.where(levels == 0, places, BINS - 1 + levels)
+def _summed(chart: _Bars) -> _Bars:
+    """The largest levels and the sum of all others, whose error is not known."""
+    kept = chart.take(np.arange(SHOWN))
+    rest = {name: np.nan if name in chart.errors else own[SHOWN:].sum() for name, own in chart.series.items()}
+    series = {name: np.append(own, rest[name]) for name, own in kept.series.items()}
+    errors = {name: np.insert(own, SHOWN, np.nan, axis=-1) for name, own in kept.errors.items()}
+    return _Bars([*kept.names, f"{len(chart.names) - SHOWN} more"], series, errors, 0)
 
 
-def _labels(column: ColumnCodec) -> list[str]:
-    if column.one_hot:
-        names = column.decode(np.arange(column.levels)).cast(pa.string()).to_pylist()
-        other = [name or "missing" for name in names]
-        declared = getattr(column, "column", None)
-        if isinstance(declared, Category) and declared.other is None:
-            other[-2] = "other"
-        return other
-    last = column.code(np.array([[0.0], [1.0]]), np.zeros(2, np.int64))
-    ends = [str(value)[:10] for value in column.decode(last).to_pylist()]
-    spikes = [
-        str(value) for value in column.decode(column.code(np.zeros((column.levels, 1)), np.arange(column.levels))).to_pylist()
-    ]
-    return [ends[0], *[""] * (BINS - 2), ends[1], "missing", *(f"={spike}" for spike in spikes[2:])]
+def _draw(place: Any, chart: _Bars, palette: Palette) -> None:
+    """Bins stand side by side, with levels of their own at the right; levels lie one below the other."""
+    order = np.arange(len(chart.names))
+    spots = order + 2.5 * np.maximum(order - chart.along + 1, 0) * bool(chart.along)
+    for (name, own), colour in zip(chart.series.items(), palette.series, strict=False):
+        group = [other for other in chart.series if (other in chart.errors) == (name in chart.errors)]
+        width = (0.92 if chart.along else 0.76) / len(group)
+        middles = spots + (group.index(name) - (len(group) - 1) / 2) * width
+        if name in chart.errors:
+            _dots(place, chart, name, middles, colour)
+        else:
+            (place.bar if chart.along else place.barh)(middles, own, width, color=colour, label=name)
+    (_standing if chart.along else _lying)(place, chart, spots)
+
+
+def _dots(place: Any, chart: _Bars, name: str, middles: NDArray[Any], colour: str) -> None:
+    values, errors = chart.series[name], chart.errors[name]
+    look = {"fmt": "o", "markersize": 4, "elinewidth": 1.6, "capsize": 4, "color": colour, "label": name}
+    if chart.along:
+        place.errorbar(middles, values, yerr=errors, **look)
+    else:
+        place.errorbar(values, middles, xerr=errors, **look)
+
+
+def _standing(place: Any, chart: _Bars, spots: NDArray[Any]) -> None:
+    """A bin is named by its lowest value at its left edge; there is room for three or four."""
+    room = 4 if max(map(len, chart.names[: chart.along])) < 6 else 3
+    named = np.arange(0, chart.along, math.ceil(chart.along / room))
+    ticks = [*(spots[named] - 0.5), *spots[chart.along :]]
+    place.set_xticks(ticks, [_short(chart.names[bin], 10) for bin in (*named, *range(chart.along, len(spots)))])
+    place.yaxis.set_major_formatter(_percent)
+    place.spines[["top", "right", "left"]].set_visible(False)
+
+
+def _lying(place: Any, chart: _Bars, spots: NDArray[Any]) -> None:
+    place.set_yticks(spots, [*map(_short, chart.names)])
+    place.set(ylim=(len(spots) - 0.4, -0.6))
+    place.xaxis.set_major_formatter(_percent)
+    place.locator_params(axis="x", nbins=5)
+    place.spines[["top", "right", "bottom"]].set_visible(False)
+
+
+def _percent(value: float, _: float) -> str:
+    return f"{100 * value:.3g}%"
+
+
+def _short(name: str, most: int = LETTERS) -> str:
+    """A name in one line that a chart has room for."""
+    line = " ".join(visible(name).split())
+    return line if len(line) <= most else f"{line[: most - 1]}…"
+
+
+def _style(palette: Palette) -> AbstractContextManager[None]:
+    """Names are never read as formulas, letters stay letters, and the same picture is the same file."""
+    words = ("text.color", "axes.labelcolor", "xtick.labelcolor", "ytick.labelcolor")
+    look: Any = {"axes.edgecolor": palette.rule, "xtick.major.size": 0, "ytick.major.size": 0, "legend.frameon": False}
+    look |= {"text.parse_math": False, "svg.fonttype": "none", "svg.hashsalt": "dpearl", "font.family": "DejaVu Sans"}
+    return matplotlib.rc_context(look | {"font.size": 10} | dict.fromkeys(words, palette.ink))

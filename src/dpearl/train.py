@@ -144,7 +144,7 @@ class Training:
         with torch.no_grad():
             distances = self._distances()
         rising.zero_grad()
-        self.critic.gain(distances, self._spread).backward()
+        self.critic.gain(distances, self._spread).backward()  # type: ignore[no-untyped-call]
         rising.step()
         self.critic.keep_valid()
         self._weights = self.critic().detach()
