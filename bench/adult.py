@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 
 from bench.cache import Run, finished, work_off
+from dpearl.coded import Coded
 from dpearl.design import RECIPES
 from dpearl.owner import Offer, release_rows
 from dpearl.privacy import Budget
@@ -65,11 +66,13 @@ def runs() -> list[Run]:
 
 def work(run: Run) -> Run:
     """Scores of the ten classifiers on rows of one generator, or on the real ones."""
-    from dpearl.utility import hard_scores
+    from dpearl.utility import paper_classifiers, usefulness
 
     made, spent = (rows("train"), 0.0) if run["omega"] == "real" else _synthetic(run)
-    scores = {name: (roc, prc) for name, roc, prc in hard_scores(made, rows("test"), schema(), run["seed"])}
-    return {"scores": scores, "cpu": spent}
+    training, test = {"made": Coded.of(made, schema())}, Coded.of(rows("test"), schema())
+    skills = usefulness(training, test, seed=run["seed"], threads=1).skills["made"]
+    hard = {skill.learner: (skill.scores["roc_hard"], skill.scores["prc_hard"]) for skill in skills}
+    return {"scores": {name: hard[name] for name in paper_classifiers()}, "cpu": spent}
 
 
 def _synthetic(run: Run) -> tuple[pa.Table, float]:

@@ -6,14 +6,17 @@ import io
 import os
 import sys
 
-from dpearl.cli import owner_side, public_side, show, whole_way
+from dpearl.cli import judges, owner_side, public_side, show, whole_way
 from dpearl.cli.app import app
 from dpearl.errors import DpearlError, Interrupted
 
-__all__ = ["app", "main", "owner_side", "public_side", "whole_way"]
+__all__ = ["app", "judges", "main", "owner_side", "public_side", "whole_way"]
 
 _INTERRUPTED = 130
-_ORDER = ["synth", "demo", "schema", "plan", "release", "inspect", "train", "sample", "ledger", "embed", "merge", "audit"]
+_ORDER = (
+    *("synth", "demo", "schema", "plan", "release", "inspect", "train", "sample", "report", "evaluate"),
+    *("ledger", "embed", "merge", "audit"),
+)
 app.registered_commands.sort(key=lambda command: _ORDER.index(getattr(command.callback, "__name__", "")))
 
 

@@ -47,6 +47,7 @@ RowsPerPerson = Annotated[int | None, typer.Option("--rows-per-person", help="Mo
 Seed = Annotated[int, typer.Option("--seed", help="Public seed of the frequencies. Noise has no seed.")]
 Threads = Annotated[int | None, typer.Option("--threads", min=1, max=1024, help="Threads; all cores by default.")]
 LedgerFile = Annotated[Path | None, typer.Option("--ledger", help="Ledger to charge; a new one holds just this budget.")]
+LedgerShown = Annotated[Path | None, typer.Option("--ledger", help="The ledger that the release was charged to, to be shown.")]
 Output = Annotated[Path, typer.Option("-o", "--output", help="File to write; never overwritten.")]
 
 TrainingSeed = Annotated[int, typer.Option("--seed", help="Seed of training, and of rows sampled with it. Noise has no seed.")]

@@ -53,7 +53,7 @@ def inspect(
     as_json: Annotated[bool, typer.Option("--json", help="Print all figures as JSON.")] = False,
 ) -> None:
     """Print the privacy statement of a release or model."""
-    _fit_kind(file)
+    fit_kind(file)
     opened, training = load_release_inside(file)
     if as_json:
         print(json.dumps({**facts(opened), **({"training": training} if training else {})}, indent=2))
@@ -80,7 +80,7 @@ def train(
 
     If it is stopped, the same command goes on where it was."""
     container.claim(output)
-    if _fit_kind(file) == MODEL:
+    if fit_kind(file) == MODEL:
         raise FileError(f"{file}: is a model already; `dpearl sample {file} -n 1000 -o synthetic.csv` draws rows from it")
     for other in (file, output, checkpoint_of(output)):
         if log is not None and log.resolve() == other.resolve():
@@ -105,7 +105,7 @@ def sample(
     seed: SampleSeed = 0,
 ) -> None:
     """Draw synthetic rows from a model, at no privacy cost."""
-    if _fit_kind(file) == RELEASE:
+    if fit_kind(file) == RELEASE:
         raise FileError(f"{file}: is a release, not a model; `dpearl train {file} -o model.dpearl` makes one of it")
     need_torch()
     from dpearl.synthesizer import load_synthesizer
@@ -116,7 +116,7 @@ def sample(
     show.note(f"{rows:,} synthetic rows in {output}, under the privacy statement that `dpearl inspect {file}` prints.")
 
 
-def _fit_kind(file: Path) -> str | None:
+def fit_kind(file: Path) -> str | None:
     """What a file is; those of ours that no public command may or can read are refused."""
     kind = container.kind_of(file)
     if kind == PARTIAL:

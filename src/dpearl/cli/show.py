@@ -26,7 +26,15 @@ from dpearl.plan import Forecast
 if TYPE_CHECKING:
     from dpearl.train import Moment
 
-_STAGES = {"auxiliary": "Scale", "embedding": "Embedding", "sampling": "Sampling"}
+_STAGES = {
+    "auxiliary": "Scale",
+    "embedding": "Embedding",
+    "sampling": "Sampling",
+    "looking": "Pictures",
+    "measuring": "Measuring",
+    "learning": "Learning",
+    "attacking": "Attacking",
+}
 _WIDE = 120
 """Columns of a terminal that has room for what the critic does."""
 
@@ -41,10 +49,17 @@ class Bars:
 
     def stage(self, name: str, total: int | None) -> Callable[[int], None]:
         """A bar that is told of rows as they are done; what went before is finished."""
+        return self._next(name, total, "rows")
+
+    def steps(self, name: str, total: int) -> Callable[[int], None]:
+        """A bar that is told of steps."""
+        return self._next(name, total, "steps")
+
+    def _next(self, name: str, total: int | None, of: str) -> Callable[[int], None]:
         for task in self._bars.tasks:
             self._bars.update(task.id, total=task.completed)
-        task_id = self._bars.add_task(_STAGES[name], total=total, told="rows")
-        return lambda rows: self._bars.advance(task_id, rows)
+        task_id = self._bars.add_task(_STAGES[name], total=total, told=of)
+        return lambda done: self._bars.advance(task_id, done)
 
     def training(self, moment: Moment) -> None:
         """The bar of training, with what can be said of it."""

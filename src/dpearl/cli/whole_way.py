@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib import import_module
 from pathlib import Path
-from types import ModuleType
 from typing import Annotated
 
 import pyarrow.csv as csv
@@ -35,6 +33,7 @@ from dpearl.cli.app import (
     TrainingSeed,
     app,
 )
+from dpearl.cli.judges import charge_of, need_report, report_to
 from dpearl.cli.owner_side import chosen_recipe, declared_schema, keep_apart, save_charged, spending
 from dpearl.cli.public_side import check_training, checkpoint_of, sample_to, train_to, training_settings
 from dpearl.design import RECIPES
@@ -65,6 +64,7 @@ def synth(
     no_critic: NoCritic = False,
     device: Device = "auto",
     threads: Threads = None,
+    report: Annotated[Path | None, typer.Option("--report", help="Write the public report (.html) to this file.")] = None,
 ) -> None:
     """Go from sensitive rows to synthetic ones in one go.
 
@@ -74,13 +74,15 @@ def synth(
     offer = owner.Offer(declared, chosen_recipe(recipe, relation, scale, frequencies), Budget(epsilon, delta))
     settings = training_settings(declared, iterations, Omega.NONE if no_critic else Omega.SIGMA, None)
     check_output(output, declared, rows)
-    kept_files = (released, trained, checkpoint_of(trained))
+    kept_files = (released, trained, checkpoint_of(trained), *([] if report is None else [report]))
     for path in kept_files:
         container.claim(path)
     keep_apart(ledger, output, *kept_files)
     if owner.are_sums(data):
         raise UsageError("synth takes data; release partial sums first, then train and sample")
     check_training(seed, device)
+    if report is not None:
+        need_report()
     with show.progress() as bars:
         made = owner.release_rows(data, offer, ledger, released.name, threads, bars.stage)
         save_charged(made, released, ledger)
@@ -88,9 +90,12 @@ def synth(
         with _release_kept(released, again):
             model = train_to(made, trained, settings, seed, device, threads, bars.training, again)
             sample_to(model, rows, output, {}, seed, bars)
+    if report is not None:
+        report_to(model, report, charge_of(made, ledger))
     print(privacy_statement(made))
     kept = f"beside it {released.name} and {trained.name}"
-    show.note(f"\n{rows:,} synthetic rows in {output}{bars.summary}; {kept}. {spending(ledger)}")
+    told = "" if report is None else f" The public report is {report}."
+    show.note(f"\n{rows:,} synthetic rows in {output}{bars.summary}; {kept}.{told} {spending(ledger)}")
 
 
 def _again(released: Path, trained: Path, settings: Settings, seed: int) -> str:
@@ -117,7 +122,9 @@ def demo(
     real, offer = datasets.adult(), owner.Offer(datasets.adult_schema(), RECIPES["auto"], Budget(1.0, 1e-5))
     settings = training_settings(offer.schema, iterations, Omega.SIGMA, None)
     check_training(0, "auto")
-    plot = _plot()
+    need_report()
+    from dpearl import plot
+
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -136,19 +143,12 @@ def demo(
     container.place_file(files["schema.toml"], datasets.ADULT_SCHEMA.read_bytes())
     tables = {"real rows": real, "synthetic rows": csv.read_csv(files["synthetic.csv"])}
     plot.histograms(tables, offer.schema, _DEMO_TITLE, files["histograms.png"])
+    report_to(model, files["report.html"], charge_of(made, files["ledger.jsonl"]))
     print(f"\n{privacy_statement(made)}\n")
     show.ledger(ledgers.read_ledger(files["ledger.jsonl"]), str(files["ledger.jsonl"]))
     print(f"\nLeft in {folder}/{bars.summary}:")
     for name, what in _DEMO_FILES.items():
         print(f"  {name:15} {what}")
-
-
-def _plot() -> ModuleType:
-    """The pictures need matplotlib, which only reports need otherwise."""
-    try:
-        return import_module("dpearl.plot")
-    except ImportError:
-        raise UsageError("the demo's picture needs matplotlib; pip install 'dpearl[train,report]'") from None
 
 
 _DEMO_TITLE = (
@@ -157,6 +157,7 @@ _DEMO_TITLE = (
 
 _DEMO_FILES = {
     "synthetic.csv": "as many synthetic rows as there are real ones",
+    "report.html": "the public report: what is promised, how noisy it is, how well it fits",
     "histograms.png": "real against synthetic, column by column; this one is public data",
     "statement.txt": "the privacy statement",
     "adult.dpearl": "the release: all that was learnt of the rows",

@@ -120,6 +120,16 @@ class NpzSource:
         return picture_cells(values, f"{self.where}: array {name!r}")
 
 
+def arrays(path: Path) -> dict[str, NDArray[Any]]:
+    """All arrays of a .npz, which must be plain numbers."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            members = [member for member in archive.namelist() if member.endswith(".npy")]
+            return {member.removesuffix(".npy"): npy.read_array(archive.open(member)) for member in members}
+    except _ZIP_ERRORS:
+        raise DataError(f"{path}: cannot be read as a .npz of plain numbers") from None
+
+
 def _npy_header(stream: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any]]:
     """Shape and type, nothing of the content; an array that cannot be streamed is of no type."""
     major, _ = npy.read_magic(stream)
