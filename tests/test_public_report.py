@@ -22,8 +22,8 @@ import browser
 from dpearl import plot
 from dpearl.coded import Coded, bin_names
 from dpearl.design import RECIPES, Scale
-from dpearl.embeddings.characteristic import UNIT
 from dpearl.distance import learnable_rows
+from dpearl.embeddings.characteristic import UNIT
 from dpearl.goodness import BlockFit, Fit, block_fits
 from dpearl.owner import Offer, recipe_with, release_rows
 from dpearl.plan import forecast
