@@ -33,6 +33,7 @@ def test_the_demo_goes_the_whole_way_and_leaves_what_it_names(tmp_path: Path) ->
         "histograms.png",
         "ledger.jsonl",
         "model.dpearl",
+        "report.html",
         "schema.toml",
         "statement.txt",
         "synthetic.csv",
@@ -42,6 +43,7 @@ def test_the_demo_goes_the_whole_way_and_leaves_what_it_names(tmp_path: Path) ->
     assert 0.999 < made.epsilon <= 1
     assert made.digest in out
     assert (tmp_path / "demo" / "statement.txt").read_text() in out
+    assert made.digest in (tmp_path / "demo" / "report.html").read_text(encoding="utf-8")
 
 
 def test_adult_goes_from_a_shell_to_a_checked_statement(tmp_path: Path) -> None:

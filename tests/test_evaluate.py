@@ -145,6 +145,13 @@ def test_floor_and_ceiling_stand_beside_everything() -> None:
     assert min(roc["near"], roc[CEILING]) > max(roc["far"], roc[FLOOR]) + 0.05
 
 
+def test_the_floor_is_that_of_fresh_real_rows() -> None:
+    real, known, score = coded(1), coded(3), judged().tables["far"].score("marginals_1")
+    apart = [np.abs(real.shares(name) - known.shares(name)).sum() / 2 for name in real.names]
+    assert score is not None
+    assert score.floor == pytest.approx(np.mean(apart))
+
+
 def test_the_worse_table_is_told_from_the_better_one() -> None:
     near, far = (values(judged(), name) for name in ("near", "far"))
     assert far["marginals_2"] > 1.5 * near["marginals_2"]

@@ -359,7 +359,16 @@ def test_a_demo_that_cannot_be_is_refused_before_anything_is_charged(dpearl: Dpe
 
 @pytest.mark.parametrize(
     "name",
-    ["adult.dpearl", "model.dpearl", "model.dpearl.part", "synthetic.csv", "histograms.png", "statement.txt", "schema.toml"],
+    [
+        "adult.dpearl",
+        "model.dpearl",
+        "model.dpearl.part",
+        "synthetic.csv",
+        "histograms.png",
+        "report.html",
+        "statement.txt",
+        "schema.toml",
+    ],
 )
 def test_a_demo_replaces_nothing(dpearl: Dpearl, name: str) -> None:
     shutil.copy("checkpoint.part", f"folder/{name}")

@@ -307,6 +307,15 @@ def test_the_command_leaves_rows_release_and_model_and_prints_the_statement(comm
     assert rows.to_pydict() == model.sample(40, seed=3).to_pydict()
 
 
+def test_with_a_report_the_command_leaves_the_public_page_with_its_charge(command: Command) -> None:
+    code, _, err = command.run("--report", "page.html")
+    assert code == 0, err
+    page, release = Path("page.html").read_text(encoding="utf-8"), load_release("synth.release.dpearl")
+    assert "The public report is page.html." in err
+    assert release.digest in page
+    assert read_ledger("l").charges[0].time in page
+
+
 def test_without_a_ledger_the_command_says_so(command: Command) -> None:
     with pytest.MonkeyPatch.context() as patch:
         line = "dpearl synth rows.csv --schema s.toml --epsilon 1 -k 4 -n 0 -o a.parquet --iterations 1 --no-critic"
@@ -337,6 +346,8 @@ def test_what_another_training_left_is_told_before_anything_is_charged(command: 
 
 WRONG: dict[str, tuple[tuple[str, ...], str]] = {
     "a negative number of rows": (("-n", "-1"), "number of rows must be a whole number and not negative"),
+    "a report of another kind": (("--report", "page.pdf"), "page.pdf: this is written as .html"),
+    "a report in the way": (("--report", "rows.csv"), "rows.csv: this is written as .html"),
     "a negative seed": (("--seed", "-1"), "seed must lie between 0 and 2"),
     "no iterations": (("--iterations", "0"), "iterations must be at least 1"),
     "an unknown device": (("--device", "abacus"), "device 'abacus' is not available here"),

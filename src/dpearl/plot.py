@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -62,9 +63,9 @@ def curve(title: str, lines: Mapping[str, tuple[Any, Any]], axes: tuple[str, str
         return svg(figure, title)
 
 
-def matrix(title: str, values: NDArray[np.float64], down: Sequence[str], across: Sequence[str]) -> str:
-    """A heat map as SVG: full colour at the largest absolute value, the second colour below zero, nothing at NaN."""
-    largest = float(np.nanmax(np.abs(values), initial=0)) or 1.0
+def matrix(title: str, values: NDArray[np.float64], down: Sequence[str], across: Sequence[str], full: float = 0) -> str:
+    """A heat map as SVG: full colour at `full` or the largest absolute value, the second colour below zero, nothing at NaN."""
+    largest = max(full, float(np.nanmax(np.abs(values), initial=0))) or 1.0
     with _style(PAGE):
         figure = Figure(figsize=(1.9 + 0.36 * len(across), 1.5 + 0.36 * len(down)), layout="constrained")
         place = figure.subplots()
@@ -72,7 +73,7 @@ def matrix(title: str, values: NDArray[np.float64], down: Sequence[str], across:
             colour, depth = PAGE.series[int(value < 0)], 0.75 * abs(np.nan_to_num(value)) / largest
             place.add_patch(Rectangle((column - 0.48, line - 0.48), 0.96, 0.96, linewidth=0, color=colour, alpha=depth))
             if values.size <= SHOWN**2 and np.isfinite(value):
-                place.text(column, line, f"{value:.2f}".replace("0.", "."), ha="center", va="center", fontsize=8)
+                place.text(column, line, _bare(value), ha="center", va="center", fontsize=8)
         place.set_xticks(range(len(across)), [*map(_short, across)], rotation=60, ha="right", rotation_mode="anchor")
         place.set_yticks(range(len(down)), [*map(_short, down)])
         place.set(xlim=(-0.5, len(across) - 0.5), ylim=(len(down) - 0.5, -0.5), aspect="equal")
@@ -179,6 +180,11 @@ def _lying(place: Any, chart: _Bars, spots: NDArray[Any]) -> None:
     place.xaxis.set_major_formatter(_percent)
     place.locator_params(axis="x", nbins=5)
     place.spines[["top", "right", "bottom"]].set_visible(False)
+
+
+def _bare(value: float) -> str:
+    """Two decimals without the zero before them."""
+    return re.sub(r"^(-?)0\.", r"\1.", f"{value:.2f}")
 
 
 def _percent(value: float, _: float) -> str:

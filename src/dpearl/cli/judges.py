@@ -55,7 +55,7 @@ def evaluate(
     seed: Annotated[int, typer.Option("--seed", help="Seed of all that is drawn in measuring.")] = 0,
 ) -> None:
     """Compare synthetic rows with real ones, for the owner's eyes: what it writes is PRIVATE."""
-    _claim(output, ".html", ".json")
+    claim_page(output, ".html", ".json")
     need_report()
     from dpearl import evaluate as judges
 
@@ -74,7 +74,7 @@ def evaluate(
     show.note(f"Written to {output}. It is PRIVATE: made from real rows, and no budget covers it.")
 
 
-def _claim(output: Path, *forms: str) -> None:
+def claim_page(output: Path, *forms: str) -> None:
     """Refuse an output in another form, or one that cannot be written."""
     if output.suffix.lower() not in forms:
         raise UsageError(f"{output}: this is written as {' or '.join(forms)}; end the name so")
@@ -152,7 +152,7 @@ def report(file: ModelFile, output: Output, ledger: LedgerShown = None) -> None:
     """Tell everybody what a model promises and how good it can be: a public page, made without real rows."""
     if fit_kind(file) == RELEASE:
         raise FileError(f"{file}: is a release, not a model; `dpearl train {file} -o model.dpearl` makes one of it")
-    _claim(output, ".html")
+    claim_page(output, ".html")
     need_torch()
     need_report()
     from dpearl.synthesizer import load_synthesizer

@@ -33,7 +33,7 @@ from dpearl.cli.app import (
     TrainingSeed,
     app,
 )
-from dpearl.cli.judges import charge_of, need_report, report_to
+from dpearl.cli.judges import charge_of, claim_page, need_report, report_to
 from dpearl.cli.owner_side import chosen_recipe, declared_schema, keep_apart, save_charged, spending
 from dpearl.cli.public_side import check_training, checkpoint_of, sample_to, train_to, training_settings
 from dpearl.design import RECIPES
@@ -74,15 +74,17 @@ def synth(
     offer = owner.Offer(declared, chosen_recipe(recipe, relation, scale, frequencies), Budget(epsilon, delta))
     settings = training_settings(declared, iterations, Omega.NONE if no_critic else Omega.SIGMA, None)
     check_output(output, declared, rows)
-    kept_files = (released, trained, checkpoint_of(trained), *([] if report is None else [report]))
+    kept_files = [released, trained, checkpoint_of(trained)]
     for path in kept_files:
         container.claim(path)
+    if report is not None:
+        need_report()
+        claim_page(report, ".html")
+        kept_files.append(report)
     keep_apart(ledger, output, *kept_files)
     if owner.are_sums(data):
         raise UsageError("synth takes data; release partial sums first, then train and sample")
     check_training(seed, device)
-    if report is not None:
-        need_report()
     with show.progress() as bars:
         made = owner.release_rows(data, offer, ledger, released.name, threads, bars.stage)
         save_charged(made, released, ledger)

@@ -197,11 +197,12 @@ def _pair_charts(series: Mapping[str, Coded], names: tuple[str, str]) -> list[Ch
     first, second = (bin_names(series[CEILING].codec.columns[name]) for name in names)
     labels = [first[line] for line in down], [second[line] for line in across]
     shown = np.where(np.abs(excess) < _BLANK, np.nan, excess)[:, down][:, :, across]
+    deepest = float(np.abs(excess).max())
     return [
         Chart(
             table,
             f"less real rows: {50 * np.abs(own).sum():.1f}% of the rows are in the wrong place",
-            plot.matrix(f"{' by '.join(names)}: shares of rows in {table} less those of real rows", cells, *labels),
+            plot.matrix(f"{' by '.join(names)}: shares of rows in {table} less those of real rows", cells, *labels, full=deepest),
         )
         for table, own, cells in zip(islice(series, 1, None), excess, shown, strict=True)
     ]
