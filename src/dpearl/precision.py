@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import norm
 
 from dpearl.embeddings.count import Count
 from dpearl.release import Release
 
-Z = float(norm.ppf(0.975))
+Z = NormalDist().inv_cdf(0.975)
 """95% of a Gaussian lie within so many standard deviations."""
 
 _WORDS = ((0.02, "sharp"), (0.1, "good"), (0.3, "coarse"), (1.0, "faint"), (math.inf, "lost in noise"))
