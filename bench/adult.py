@@ -111,8 +111,9 @@ def lines(done: list[Run]) -> Iterator[str]:
 
 
 def _cell(scores: list[Any]) -> str:
-    mean, spread = np.mean(scores, axis=0), np.std(scores, axis=0, ddof=1) if len(scores) > 1 else (0, 0)
-    return f"{mean[0]:.3f} ± {spread[0]:.3f} / {mean[1]:.3f} ± {spread[1]:.3f}"
+    mean = np.mean(scores, axis=0)
+    spreads = [f" ± {spread:.3f}" for spread in np.std(scores, axis=0, ddof=1)] if len(scores) > 1 else ["", ""]
+    return f"{mean[0]:.3f}{spreads[0]} / {mean[1]:.3f}{spreads[1]}"
 
 
 HEAD = """# The paper recipe on Adult

@@ -202,6 +202,7 @@ def test_a_class_that_was_never_seen_counts_as_guessed() -> None:
     found = marks(Parrot(np.array([-1.0, -1, 1, 1]), (0, 1)), ANY, exam([0, 0, 1, 2], "kind"))
     assert found is not None
     assert first(found.grades)["roc_hard"] == pytest.approx((1 + 5 / 6 + 1 / 2) / 3)
+    assert first(found.grades)["roc"] == pytest.approx((1 + 5 / 6 + 1 / 2) / 3)
     assert first(found.grades)["prc"] == pytest.approx((1 + 1 / 2 + 1 / 4) / 3)
 
 
