@@ -92,7 +92,11 @@ def absent(cells: pa.Array) -> NDArray[np.bool_]:
     """Which cells say that they are missing: nulls, NaN, and the words for it."""
     if pa.types.is_integer(cells.type) or pa.types.is_boolean(cells.type) or pa.types.is_temporal(cells.type):
         return filled(pc.is_null(cells), True)
-    texts = cell_texts(cells)
+    return absent_texts(cell_texts(cells))
+
+
+def absent_texts(texts: pa.Array) -> NDArray[np.bool_]:
+    """The same of cells that are text already, as `cell_texts` gives it."""
     return filled(pc.or_kleene(pc.is_null(texts), pc.is_in(texts, value_set=pa.array(MISSING_WORDS))), True)
 
 

@@ -27,7 +27,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dpearl.cells import absent, cell_texts, filled, flat, floats, is_number, is_text, moments, stored_bytes, to_storage
+from dpearl.cells import (
+    absent,
+    absent_texts,
+    cell_texts,
+    filled,
+    flat,
+    floats,
+    is_number,
+    is_text,
+    moments,
+    stored_bytes,
+    to_storage,
+)
 from dpearl.errors import DataError
 from dpearl.schema import Boolean, Category, Column, Datetime, Image, Number, Schema
 
@@ -301,10 +313,11 @@ class CategoryCodec(_Levels):
 
     def encode(self, cells: pa.Array) -> Codes:
         if pa.types.is_signed_integer(cells.type):
-            found = pc.index_in(cells.cast(pa.int64()), value_set=self._whole, skip_nulls=True)
+            found, nothing = pc.index_in(cells.cast(pa.int64()), value_set=self._whole, skip_nulls=True), absent(cells)
         else:
-            found = pc.index_in(cell_texts(cells), value_set=self._keys)
-        fallback = np.where(absent(cells), self.levels - 1, self.levels - 2)
+            texts = cell_texts(cells)
+            found, nothing = pc.index_in(texts, value_set=self._keys), absent_texts(texts)
+        fallback = np.where(nothing, self.levels - 1, self.levels - 2)
         return np.where(filled(pc.is_valid(found), False), filled(found, 0), fallback).astype(np.int64)
 
     def valid(self, cells: pa.Array) -> NDArray[np.bool_]:
