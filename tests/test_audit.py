@@ -13,7 +13,7 @@ from dpearl.audit import BUDGET, Sanitize, audit
 from dpearl.design import Design
 from dpearl.embed import Embedding
 from dpearl.embeddings.count import Count
-from dpearl.embeddings.spread import Moments, PairwiseDistance
+from dpearl.embeddings.spread import PairwiseDistance, Spread
 from dpearl.noise import rounded_gaussian
 from dpearl.privacy import Relation, Unit
 from dpearl.release import Measurement
@@ -130,9 +130,9 @@ def test_a_replacement_that_counts_once_is_caught(monkeypatch: pytest.MonkeyPatc
     assert {(*REPLACED, "all blocks"), (*REPLACED, "all blocks, class changed")} <= failures()
 
 
-@pytest.mark.parametrize(("block", "unit"), [(Moments, ONE), (PairwiseDistance, REPLACED)])
+@pytest.mark.parametrize(("block", "unit"), [(Spread, ONE), (PairwiseDistance, REPLACED)])
 def test_a_scale_that_reaches_farther_than_it_says_is_caught(
-    block: type[Moments] | type[PairwiseDistance], unit: tuple[Relation, int], monkeypatch: pytest.MonkeyPatch
+    block: type[Spread] | type[PairwiseDistance], unit: tuple[Relation, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     honest = block.sensitivity2
     monkeypatch.setattr(block, "sensitivity2", lambda own, relation, same: honest(own, relation, same) // 10_000)

@@ -160,7 +160,7 @@ FORGERIES: dict[str, Any] = {
     "a tensor of raw rows": lambda meta, arrays: arrays.update(raw=np.ones(3)),
     "exact sums beside the noisy": lambda meta, arrays: arrays.update({"embedding/noisy/exact": np.ones(3, np.int64)}),
     "another key": lambda meta, arrays: meta.update(more=1),
-    "a stage twice": lambda meta, arrays: meta["stages"].insert(0, {**meta["stages"][0], "sigmas": {"count": 1, "moments": 1}}),
+    "a stage twice": lambda meta, arrays: meta["stages"].insert(0, {**meta["stages"][0], "sigmas": {"count": 1, "spread": 1}}),
     "fewer rows per person": lambda meta, arrays: meta["statement"].update(rows_per_person=1),
     "true rows per person": lambda meta, arrays: meta["statement"].update(rows_per_person=True),
     "exact rows under add-remove": lambda meta, arrays: meta.update(rows=77),

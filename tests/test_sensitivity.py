@@ -18,7 +18,7 @@ from dpearl.design import RECIPES, Design, Recipe, Scale, auxiliary_design, embe
 from dpearl.embeddings import Block
 from dpearl.embeddings.characteristic import draw_characteristic
 from dpearl.embeddings.count import Count
-from dpearl.embeddings.spread import CHUNK, moments, pairwise_distance
+from dpearl.embeddings.spread import CHUNK, pairwise_distance, spread
 from dpearl.privacy import Relation, Unit
 from dpearl.schema import Boolean, Category, Column, Datetime, Image, Number, Schema
 from strategies import BOOLEANS, IMAGES, datetimes, numbers
@@ -63,7 +63,7 @@ def random_table(schema: Schema, size: int, rng: np.random.Generator) -> Table:
 
 
 def blocks(codec: Codec, seed: int = 0, frequencies: int = 5, scale: float = 1.0) -> list[Block]:
-    return [Count(codec.classes, 0.5), draw_characteristic(codec, frequencies, scale, seed, 1.0), moments(codec, 1.0)]
+    return [Count(codec.classes, 0.5), draw_characteristic(codec, frequencies, scale, seed, 1.0), spread(codec, 1.0)]
 
 
 def length2(part: NDArray[np.int64]) -> int:
@@ -181,7 +181,7 @@ def test_a_search_gets_close_to_the_stated_length_when_rows_are_replaced(schema:
     assert 0.9 < found <= 1
 
 
-def test_a_search_finds_no_replacement_that_moves_moments_too_far() -> None:
+def test_a_search_finds_no_replacement_that_moves_the_spread_too_far() -> None:
     design = auxiliary_design(MIXED, REPLACE_MOMENTS)
     assert 0.6 < climb(MIXED, 2, ratio(design, Unit(Relation.REPLACE_ONE), 1), seed=0) <= 1
 
@@ -232,5 +232,5 @@ def test_longest_rows_are_as_long_as_their_columns_allow() -> None:
     codec = Codec(MIXED)
     row = {"x": [65535], "n": [9], "c": [0], "b": [1], "y": [0]}
     rows = codec.rows({name: np.array(code) for name, code in row.items()})
-    block = moments(codec, 1.0)
+    block = spread(codec, 1.0)
     assert length2(block.sum(rows)) == block.norm2

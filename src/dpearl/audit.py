@@ -22,7 +22,7 @@ from dpearl.design import Design
 from dpearl.embed import Embedding, embed
 from dpearl.embeddings.characteristic import draw_characteristic
 from dpearl.embeddings.count import Count
-from dpearl.embeddings.spread import moments, pairwise_distance
+from dpearl.embeddings.spread import pairwise_distance, spread
 from dpearl.privacy import Budget, Relation, Unit
 from dpearl.read import open_sources
 from dpearl.release import Measurement
@@ -66,14 +66,14 @@ def _cases() -> list[Case]:
     others: tuple[Row, ...] = ((0.25, True), (0.5, False), (0.75, True))
     absent, replaced, several = Unit(Relation.ADD_REMOVE), Unit(Relation.REPLACE_ONE), Unit(Relation.ADD_REMOVE, 3)
     frequencies, codec = _frequencies(), Codec(_SCHEMA)
-    spread = Design(_SCHEMA, (Count(codec.classes, 1.0), moments(codec, 1.0)))
+    apart = Design(_SCHEMA, (Count(codec.classes, 1.0), spread(codec, 1.0)))
     distance = Design(_SCHEMA, (pairwise_distance(codec, 1.0),))
     return [
         Case(frequencies, absent, others, (0.0, True)),
         Case(frequencies, replaced, others, (0.0, True), (1.0, True)),
         Case(frequencies, replaced, others, (0.0, True), (1.0, False), ", class changed"),
         Case(frequencies, several, others, (0.0, True)),
-        Case(spread, absent, others, (1.0, True), note=", scale"),
+        Case(apart, absent, others, (1.0, True), note=", scale"),
         Case(distance, replaced, ((1.0, True),), (1.0, True), (None, True), ", scale"),
     ]
 

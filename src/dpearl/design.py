@@ -23,7 +23,7 @@ from dpearl.codec import Codec
 from dpearl.embeddings import Block
 from dpearl.embeddings.characteristic import draw_characteristic, load_characteristic
 from dpearl.embeddings.count import Count
-from dpearl.embeddings.spread import moments, pairwise_distance, uniform_spread
+from dpearl.embeddings.spread import pairwise_distance, spread, uniform_spread
 from dpearl.errors import BudgetError, UsageError
 from dpearl.privacy import Relation, Unit
 from dpearl.schema import Schema
@@ -169,7 +169,7 @@ def auxiliary_design(schema: Schema, recipe: Recipe) -> Design:
     codec, weight = Codec(schema), math.sqrt(1 - recipe.count_share)
     if recipe.scale is Scale.PAIRWISE:
         return Design(schema, (pairwise_distance(codec, 1.0),))
-    return Design(schema, (Count(codec.classes, math.sqrt(recipe.count_share)), moments(codec, weight)))
+    return Design(schema, (Count(codec.classes, math.sqrt(recipe.count_share)), spread(codec, weight)))
 
 
 def embedding_design(schema: Schema, recipe: Recipe, scale: float, seed: int) -> Design:
@@ -186,7 +186,7 @@ def public_scale(schema: Schema) -> float:
 
 _FAMILIES: dict[str, Callable[..., Block]] = {
     "count": lambda codec, weight: Count(codec.classes, weight),
-    "moments": moments,
+    "spread": spread,
     "pairwise-distance": pairwise_distance,
     "characteristic": load_characteristic,
 }

@@ -20,7 +20,7 @@ from dpearl.canonical import canonical
 from dpearl.design import Design, Recipe, Scale, auxiliary_design, embedding_design, public_scale
 from dpearl.embed import PARTIAL, Embedding, Progress, embed
 from dpearl.embeddings.characteristic import Characteristic
-from dpearl.embeddings.spread import Moments, PairwiseDistance
+from dpearl.embeddings.spread import PairwiseDistance, Spread
 from dpearl.errors import UsageError
 from dpearl.privacy import Budget, Relation, Unit, compose
 from dpearl.read import Source, open_sources
@@ -156,7 +156,7 @@ def estimated_scale(measured: Measurement, rows: int | None) -> float:
     noisy = measured.sums[spread.family]
     if isinstance(spread, PairwiseDistance) and rows is not None:
         return spread.estimate(noisy, rows)
-    assert isinstance(spread, Moments)
+    assert isinstance(spread, Spread)
     return spread.estimate(noisy, measured.sigmas[spread.family], measured.noisy_rows)
 
 

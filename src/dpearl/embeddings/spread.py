@@ -2,7 +2,7 @@
 
 The paper takes the mean pairwise distance (App. D). `PairwiseDistance` is that, over disjoint
 pairs: O(n), and replacing a row moves one pair, so the same sensitivity 2·diameter/n of the
-mean. It has no meaning when rows come and go; there `Moments` gives the root mean square
+mean. It has no meaning when rows come and go; there `Spread` gives the root mean square
 distance √(2 tr Cov), which is additive.
 """
 
@@ -86,7 +86,7 @@ class PairwiseDistance:
 
 
 @dataclass(frozen=True)
-class Moments:
+class Spread:
     """Σx and Σ|x|² on the grid, the latter divided by √reach so that both parts reach equally far."""
 
     tops: tuple[int, ...]
@@ -94,7 +94,7 @@ class Moments:
     one_hot: tuple[bool, ...]
     reach: int
     weight: float
-    family = "moments"
+    family = "spread"
     classes = 1
     peak = GRID
 
@@ -153,10 +153,10 @@ def pairwise_distance(codec: Codec, weight: float) -> PairwiseDistance:
     )
 
 
-def moments(codec: Codec, weight: float) -> Moments:
+def spread(codec: Codec, weight: float) -> Spread:
     """Additive moments of the encoded rows."""
     features = codec.features.values()
-    return Moments(
+    return Spread(
         tuple(int(top) for top in codec.tops),
         tuple(column.levels for column in features),
         tuple(column.one_hot for column in features),

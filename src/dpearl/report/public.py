@@ -49,7 +49,7 @@ _STAGES = {"auxiliary": "first look", "embedding": "embedding"}
 _FAMILIES = {
     "count": "rows of each class",
     "characteristic": "characteristic functions",
-    "moments": "means and squares, for the scale",
+    "spread": "means and squares, for the scale",
     "pairwise-distance": "mean distance of rows, for the scale",
 }
 
