@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cached_property
 from typing import Any, Protocol
@@ -431,11 +431,12 @@ def column_codec(column: Column) -> ColumnCodec:
 
 @dataclass(frozen=True)
 class Rows:
-    """A batch as the embeddings see it: class, coordinates and levels of every row."""
+    """A batch as the embeddings see it: class, coordinates, levels and codes of every row."""
 
     label: NDArray[np.int64]
     coordinates: NDArray[np.uint16]
     levels: NDArray[np.int64]
+    codes: Mapping[str, Codes] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.label)
@@ -497,6 +498,7 @@ class Codec:
             label=codes[str(self.schema.label)] if conditioned else np.zeros(size, np.int64),
             coordinates=np.concatenate([codec.coordinate(code).T for codec, code in parts]).T,
             levels=np.stack([codec.level(code) for codec, code in parts]).T,
+            codes=codes,
         )
 
 

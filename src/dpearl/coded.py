@@ -16,10 +16,8 @@ from numpy.typing import NDArray
 
 from dpearl.cells import flat
 from dpearl.codec import Codec, Codes, ColumnCodec
+from dpearl.grid import BINS
 from dpearl.schema import Category, Datetime, Image, Number, Schema
-
-BINS = 20
-"""Most bins along a number, of equal width on its grid; missing and spikes have bins of their own."""
 
 
 @dataclass(frozen=True, eq=False)

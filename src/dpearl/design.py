@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,12 +23,18 @@ from dpearl.codec import Codec
 from dpearl.embeddings import Block
 from dpearl.embeddings.characteristic import draw_characteristic, load_characteristic
 from dpearl.embeddings.count import Count
+from dpearl.embeddings.marginals import Pairs, load_pairs, public_pairs, singles
 from dpearl.embeddings.spread import pairwise_distance, spread, uniform_spread
 from dpearl.errors import BudgetError, UsageError
 from dpearl.privacy import Relation, Unit
-from dpearl.schema import Schema
+from dpearl.schema import Image, Schema
+
+B = TypeVar("B")
 
 MAX_FREQUENCIES = 2**17
+FREQUENCIES = 1000
+"""Where a recipe names no number and there are columns that only frequencies can see."""
+
 MAX_SIGMA = 2**50
 """Beyond this a draw might leave the range of int64, at odds far below any δ."""
 
@@ -43,18 +49,21 @@ class Scale(StrEnum):
 
 @dataclass(frozen=True)
 class Recipe:
-    """Public constants of a release. Shares are fractions of μ², which adds up exactly."""
+    """Public constants of a release. Shares are fractions of μ², which adds up exactly.
+
+    Where the number of frequencies is None, the kind of data decides what is measured: tables are by marginals.
+    """
 
     name: str
     relation: Relation
     scale: Scale
-    frequencies: int = 1000
+    frequencies: int | None = None
     auxiliary_share: float = 0.05
     count_share: float = 0.02
     octaves: float = 0
 
     def __post_init__(self) -> None:
-        if not 1 <= self.frequencies <= MAX_FREQUENCIES:
+        if self.frequencies is not None and not 1 <= self.frequencies <= MAX_FREQUENCIES:
             raise UsageError(f"the number of frequencies k must lie between 1 and {MAX_FREQUENCIES}")
         if self.scale is Scale.PAIRWISE and self.relation is not Relation.REPLACE_ONE:
             raise UsageError("the pairwise distance needs the replace-one relation; use --relation replace-one")
@@ -69,11 +78,11 @@ class Recipe:
 
 RECIPES = {
     "auto": Recipe("auto", Relation.ADD_REMOVE, Scale.MOMENTS, octaves=6),
-    "paper": Recipe("paper", Relation.REPLACE_ONE, Scale.PAIRWISE),
+    "paper": Recipe("paper", Relation.REPLACE_ONE, Scale.PAIRWISE, frequencies=1000),
 }
-"""k = 1,000 is the paper's (App. G). 5% for the scale costs the embedding 2.6% more noise, where the
-paper's half costs 41%. 2% for the counts makes their noise smaller than that of any frequency. Six octaves above the scale
-resolve a number to about a twentieth of its range."""
+"""k = 1,000 is the paper's (App. G). 5% for the first look, a scale or single columns, costs the embedding 2.6% more noise,
+where the paper's half costs 41%. 2% for the counts makes their noise smaller than that of any frequency. Six octaves above the
+scale resolve a number to about a twentieth of its range."""
 
 
 def recipe_named(name: str) -> Recipe:
@@ -97,6 +106,10 @@ class Design:
     def block(self, family: str) -> Block:
         """The block of a family."""
         return next(block for block in self.blocks if block.family == family)
+
+    def find(self, kind: type[B]) -> B | None:
+        """The block of a kind, where there is one."""
+        return next((block for block in self.blocks if isinstance(block, kind)), None)
 
     def sensitivity2(self, unit: Unit, scales: Mapping[str, Fraction]) -> Fraction:
         """Largest Σ (change / scale)² over blocks when one person's rows come, go or are replaced.
@@ -164,19 +177,49 @@ class Design:
         return digest.hexdigest()
 
 
+def tabular(schema: Schema) -> bool:
+    """Whether all columns can be counted; pictures cannot."""
+    return not any(isinstance(column, Image) for column in schema.columns.values())
+
+
+def by_marginals(schema: Schema, recipe: Recipe) -> bool:
+    """Whether a recipe measures these columns by marginals rather than frequencies."""
+    return recipe.frequencies is None and tabular(schema)
+
+
 def auxiliary_design(schema: Schema, recipe: Recipe) -> Design:
-    """The first stage: how far apart rows lie, with a count of its own where n is private."""
+    """The first stage, with a count of its own where n is private: single columns, or how far apart rows lie."""
     codec, weight = Codec(schema), math.sqrt(1 - recipe.count_share)
+    count = Count(codec.classes, math.sqrt(recipe.count_share))
+    if by_marginals(schema, recipe):
+        return Design(schema, (count, singles(codec, weight)))
     if recipe.scale is Scale.PAIRWISE:
         return Design(schema, (pairwise_distance(codec, 1.0),))
-    return Design(schema, (Count(codec.classes, math.sqrt(recipe.count_share)), spread(codec, weight)))
+    return Design(schema, (count, spread(codec, weight)))
 
 
 def embedding_design(schema: Schema, recipe: Recipe, scale: float, seed: int) -> Design:
-    """The embedding itself: characteristic functions and the private count."""
+    """The paper's embedding: characteristic functions and the private count."""
     codec, weight = Codec(schema), math.sqrt(1 - recipe.count_share)
-    frequencies = draw_characteristic(codec, recipe.frequencies, scale, seed, weight, recipe.octaves)
-    return Design(schema, (Count(codec.classes, math.sqrt(recipe.count_share)), frequencies))
+    frequencies = recipe.frequencies or FREQUENCIES
+    block = draw_characteristic(codec, frequencies, scale, seed, weight, recipe.octaves)
+    return Design(schema, (Count(codec.classes, math.sqrt(recipe.count_share)), block))
+
+
+def marginal_design(schema: Schema, recipe: Recipe, pairs: Callable[[Codec, float], Pairs]) -> Design:
+    """Pairs of columns; where no stage goes before, single columns take its share beside them."""
+    codec, share = Codec(schema), 1 - recipe.count_share
+    alone = recipe.auxiliary_share if recipe.scale is Scale.PUBLIC else 0.0
+    looked = (singles(codec, math.sqrt(alone * share)),) if alone else ()
+    count = Count(codec.classes, math.sqrt(recipe.count_share))
+    return Design(schema, (count, *looked, pairs(codec, math.sqrt((1 - alone) * share))))
+
+
+def public_design(schema: Schema, recipe: Recipe, seed: int) -> Design:
+    """The embedding as the schema alone suggests it: frequencies at a public scale, or pairs on public grids."""
+    if by_marginals(schema, recipe):
+        return marginal_design(schema, recipe, public_pairs)
+    return embedding_design(schema, recipe, public_scale(schema), seed)
 
 
 def public_scale(schema: Schema) -> float:
@@ -189,6 +232,8 @@ _FAMILIES: dict[str, Callable[..., Block]] = {
     "spread": spread,
     "pairwise-distance": pairwise_distance,
     "characteristic": load_characteristic,
+    "singles": singles,
+    "pairs": load_pairs,
 }
 
 

@@ -10,11 +10,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from dpearl.codec import Codec, ColumnCodec
+from dpearl.codec import Codec, Codes, ColumnCodec
 from dpearl.schema import Image
 
 TABLE_LATENT, IMAGE_LATENT = 10, 5
@@ -145,6 +146,15 @@ class Generator(nn.Module):
         if self.table is not None:
             made |= dict(zip(self.others, self.table(latent), strict=True))
         return {name: made[name] for name in self.features}
+
+    def draw(self, classes: Tensor, chance: torch.Generator) -> dict[str, Codes]:
+        """A row on the schema's grid for each class that is asked for, by its place; the most probable level is taken."""
+        drafts = self.drafts(torch.randn(len(classes), self.latent, generator=chance), classes)
+        codes: dict[str, Codes] = {}
+        for name, column in self.features.items():
+            levels = np.array(column.returns)[drafts[name].levels.argmax(dim=1).numpy()]
+            codes[name] = column.code(drafts[name].positions.numpy().astype(np.float64), levels)
+        return codes
 
     def forward(self, latent: Tensor, classes: Tensor) -> Tensor:
         """Rows as the frequencies see them: all coordinates, then the levels that have an axis of their own.

@@ -17,9 +17,20 @@ from typing import Any
 
 from dpearl import container, ledger
 from dpearl.canonical import canonical
-from dpearl.design import Design, Recipe, Scale, auxiliary_design, embedding_design, public_scale
+from dpearl.density import chosen_pairs
+from dpearl.design import (
+    Design,
+    Recipe,
+    Scale,
+    auxiliary_design,
+    by_marginals,
+    embedding_design,
+    marginal_design,
+    public_design,
+)
 from dpearl.embed import PARTIAL, Embedding, Progress, embed
 from dpearl.embeddings.characteristic import Characteristic
+from dpearl.embeddings.marginals import UNIT
 from dpearl.embeddings.spread import PairwiseDistance, Spread
 from dpearl.errors import UsageError
 from dpearl.privacy import Budget, Relation, Unit, compose
@@ -72,17 +83,19 @@ class Offer:
 
     @cached_property
     def sketch(self) -> dict[str, Design]:
-        """The designs with a scale from the schema: their noise is that of the release, whatever its scale."""
+        """The designs as the schema alone suggests them: their noise is that of the release, whatever is measured first."""
         if self.sums:
             return {"embedding": self.sums}
-        designs = {"embedding": self.design(public_scale(self.schema))}
-        if self.recipe.scale is not Scale.PUBLIC:
-            designs = {"auxiliary": auxiliary_design(self.schema, self.recipe), **designs}
-        return designs
+        first = {} if self.recipe.scale is Scale.PUBLIC else {"auxiliary": auxiliary_design(self.schema, self.recipe)}
+        return {**first, "embedding": public_design(self.schema, self.recipe, self.seed)}
 
-    def design(self, scale: float) -> Design:
-        """The embedding's design at a scale."""
-        return embedding_design(self.schema, self.recipe, scale, self.seed)
+    def design(self, measured: Measurement, rows: int | None) -> Design:
+        """The embedding's design, given what was measured first."""
+        if not by_marginals(self.schema, self.recipe):
+            return embedding_design(self.schema, self.recipe, estimated_scale(measured, rows), self.seed)
+        noise = self.sketch["embedding"].sigmas(self.targets["embedding"], self.unit)["pairs"] / UNIT
+        seen = measured.noisy_rows if rows is None else float(rows)
+        return marginal_design(self.schema, self.recipe, lambda codec, weight: chosen_pairs(codec, measured, seen, noise, weight))
 
     @cached_property
     def mu(self) -> float:
@@ -108,7 +121,7 @@ def release_rows(
     _charge(offer, ledger_path, output)
     measured = {stages[0]: sanitize(first, offer.targets[stages[0]], offer.unit)}
     if stages[0] == "auxiliary":
-        design = offer.design(estimated_scale(measured["auxiliary"], first.rows if _public_rows(offer) else None))
+        design = offer.design(measured["auxiliary"], first.rows if _public_rows(offer) else None)
         measured["embedding"] = sanitize(
             embed(sources, design, threads, _bar(progress, "embedding", sources)), offer.targets["embedding"], offer.unit
         )
@@ -136,14 +149,13 @@ def check_agreement(
     seed: int,
 ) -> None:
     """Refuse options that partial sums, which were made under a design of their own, can no longer follow."""
-    declared, made = partial.design.schema, partial.design.block("characteristic")
-    assert isinstance(made, Characteristic)
+    declared, made = partial.design.schema, partial.design.find(Characteristic)
     disagree = {
         "--schema": schema not in (None, declared),
         "--rows-per-person": rows_per_person not in (None, declared.rows_per_person),
         "--scale": scale not in (None, Scale.PUBLIC),
-        "-k": frequencies not in (None, made.frequencies),
-        "--seed": seed not in (0, made.seed),
+        "-k": frequencies not in (None, made.frequencies if made else None),
+        "--seed": seed not in (0, made.seed if made else 0),
     }
     for option, differs in disagree.items():
         if differs:
@@ -162,8 +174,7 @@ def estimated_scale(measured: Measurement, rows: int | None) -> float:
 
 def embed_shard(data: Any, schema: Schema, recipe: Recipe, seed: int, threads: int | None, progress: Stages | None) -> Embedding:
     """Sums of one shard under a design that needs nothing from the data, so that all shards share it."""
-    fixed = replace(recipe, scale=Scale.PUBLIC)
-    design = embedding_design(schema, fixed, public_scale(schema), seed)
+    design = public_design(schema, replace(recipe, scale=Scale.PUBLIC), seed)
     sources = open_sources(data)
     return embed(sources, design, threads, _bar(progress, "embedding", sources))
 

@@ -28,7 +28,7 @@ from dpearl.errors import FileError, TrainingError, UsageError
 from dpearl.owner import Offer, release_rows
 from dpearl.privacy import Budget, Relation
 from dpearl.schema import Image, Schema
-from dpearl.settings import check_seed, settings_for
+from dpearl.settings import Settings, check_seed, settings_for
 from dpearl.statement import best_guess
 from dpearl.train import fit
 
@@ -108,12 +108,14 @@ def membership(
 
 def _small_offer(schema: Schema, recipe: Recipe, budget: Budget) -> Offer:
     """Fewer frequencies at the same price; every row of a trial stands for a person."""
-    return Offer(schema.model_copy(update={"person": None}), replace(recipe, frequencies=min(recipe.frequencies, 64)), budget)
+    few = None if recipe.frequencies is None else min(recipe.frequencies, 64)
+    return Offer(schema.model_copy(update={"person": None}), replace(recipe, frequencies=few), budget)
 
 
 def _synthetic(offer: Offer, seed: int, table: pa.Table) -> pa.Table:
     """The real thing, trained briefly; no rows where the noise leaves nothing to learn from."""
-    brief = replace(settings_for(offer.schema), iterations=20, batch=100)
+    brief = replace(settings_for(offer.sketch["embedding"]), iterations=20)
+    brief = replace(brief, batch=100) if isinstance(brief, Settings) else brief
     try:
         return fit(release_rows(table, offer), brief, seed, device="cpu").sample(_SEEN, seed=seed)
     except (FileError, TrainingError):

@@ -75,10 +75,8 @@ def privacy_statement(release: Release) -> str:
         alone = f"counted in mu squared (alone: epsilon {stage['epsilon_alone']:.3f})"
         lines.append(f"  {name}: {100 * stage['share']:.1f}% of the budget, {alone}")
         lines += [f"    {_block_line(block)}" for block in stage["blocks"]]
-    characteristic = release.embedding.design.block("characteristic")
-    assert isinstance(characteristic, Characteristic)
     lines += [
-        f"  Scale of the frequencies: {characteristic.scale:.4g}; public seed {characteristic.seed}.",
+        *_frequencies_line(release),
         f"  Columns: {', '.join(f'{name} ({kind})' for name, kind in told['columns'].items())}.",
         f"  Label: {told['label'] or 'none'}.",
         "  Column names, kinds, bounds and levels were declared; storage types are the input's. All are taken as public.",
@@ -87,6 +85,11 @@ def privacy_statement(release: Release) -> str:
         f"  Release {release.digest}",
     ]
     return "\n".join(lines)
+
+
+def _frequencies_line(release: Release) -> list[str]:
+    block = release.embedding.design.find(Characteristic)
+    return [f"  Scale of the frequencies: {block.scale:.4g}; public seed {block.seed}."] if block else []
 
 
 def _guess(release: Release) -> str:

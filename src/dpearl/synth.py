@@ -12,14 +12,15 @@ from pathlib import Path
 from typing import Any
 
 from dpearl.design import Recipe, recipe_named
+from dpearl.moment import Watch
 from dpearl.owner import Offer, Stages, release_rows
 from dpearl.privacy import Budget
 from dpearl.read.memory import empty_like, like
 from dpearl.release import Release
 from dpearl.schema import Schema, load_schema
-from dpearl.settings import Settings, check_seed
+from dpearl.settings import AnySettings, check_seed
 from dpearl.synthesizer import Synthesizer
-from dpearl.train import Watch, fit
+from dpearl.train import fit
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +56,7 @@ def synthesize(
     delta: float = 1e-5,
     recipe: str | Recipe = "auto",
     ledger: str | Path | None = None,
-    settings: Settings | None = None,
+    settings: AnySettings | None = None,
     seed: int = 0,
     progress: Stages | None = None,
     watch: Watch | None = None,

@@ -21,8 +21,10 @@ from dpearl import container
 from dpearl.codec import Codec, Codes
 from dpearl.condition import Condition, conditions
 from dpearl.distance import label_classes, proportions
+from dpearl.embeddings.marginals import Pairs
 from dpearl.errors import FileError, UsageError
 from dpearl.generator import Generator
+from dpearl.mixture import Mixture, mixture_of
 from dpearl.release import MODEL, Release, model_release, to_parts
 from dpearl.settings import check_seed
 from dpearl.statement import privacy_statement
@@ -40,7 +42,7 @@ class Synthesizer:
     """A generator, the release behind it, and how it was trained."""
 
     release: Release
-    generator: Generator
+    generator: Generator | Mixture
     training: Mapping[str, Any]
 
     def __repr__(self) -> str:
@@ -106,17 +108,19 @@ class Synthesizer:
     @torch.inference_mode()
     def _chunk(self, shares: NDArray[np.float64], chance: torch.Generator) -> dict[str, Codes]:
         classes = label_classes(self.codec)
-        weights = torch.from_numpy(shares[list(classes)])
-        place = torch.multinomial(weights, CHUNK, replacement=True, generator=chance)
-        latent = torch.randn(CHUNK, self.generator.latent, generator=chance)
-        drafts = self.generator.eval().drafts(latent, place)
-        codes: dict[str, Codes] = {}
-        for name, column in self.codec.features.items():
-            levels = np.array(column.returns)[_numpy(drafts[name].levels.argmax(dim=1))]
-            codes[name] = column.code(_numpy(drafts[name].positions).astype(np.float64), levels)
+        place = _evenly(torch.from_numpy(shares[list(classes)]), chance)
+        codes = self.generator.draw(place, chance)
         if self.codec.classes > 1:
             codes[str(self.codec.schema.label)] = np.array(classes)[_numpy(place)]
         return codes
+
+
+def _evenly(shares: Tensor, chance: torch.Generator) -> Tensor:
+    """Classes of a chunk in their shares, to within a row, in no order: systematic sampling, so that no class is favoured."""
+    ends = (torch.arange(CHUNK, dtype=torch.float64) + torch.rand(1, generator=chance, dtype=torch.float64)) / CHUNK
+    reached = shares.cumsum(dim=0)
+    places = torch.searchsorted(reached, ends * reached[-1], right=True).clamp(max=int(torch.nonzero(shares)[-1]))
+    return places[torch.randperm(CHUNK, generator=chance)]
 
 
 def _numpy(tensor: Tensor) -> NDArray[Any]:
@@ -140,14 +144,22 @@ def load_synthesizer(path: str | Path) -> Synthesizer:
     """Read a model; the release inside is checked as if it were a file of its own."""
     meta, arrays = container.read(path, MODEL)
     release = model_release(meta, arrays, path)
+    weights = {name.removeprefix("generator/"): array for name, array in arrays.items() if name.startswith("generator/")}
     try:
-        codec = release.embedding.design.codec
-        generator = Generator(codec, len(label_classes(codec)))
-        weights = {name.removeprefix("generator/"): array for name, array in arrays.items() if name.startswith("generator/")}
-        generator.load_state_dict({name: torch.from_numpy(np.array(array)) for name, array in weights.items()})
+        generator = _generator(release, {name: torch.from_numpy(np.array(array)) for name, array in weights.items()})
         if not all(np.isfinite(array).all() for array in weights.values()):
             raise ValueError("weights")
         training = dict(meta["training"])
     except (KeyError, TypeError, ValueError, RuntimeError):
         raise FileError(f"{path}: is damaged: its parts do not fit together") from None
     return Synthesizer(release, generator.eval(), training)
+
+
+def _generator(release: Release, weights: dict[str, Tensor]) -> Generator | Mixture:
+    """The generator that fits the release's blocks, with these weights."""
+    design = release.embedding.design
+    if design.find(Pairs) is not None:
+        return mixture_of(release, weights)
+    generator = Generator(design.codec, len(label_classes(design.codec)))
+    generator.load_state_dict(weights)
+    return generator

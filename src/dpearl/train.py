@@ -9,22 +9,21 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from dpearl import container
+from dpearl.checkpoint import Resumable
 from dpearl.critic import Critic, effective_sample_size
 from dpearl.distance import Batch, Target, noise_floor, noise_spread, squared_distances, target_of
-from dpearl.errors import FileError, TrainingError, UsageError
+from dpearl.errors import TrainingError, UsageError
+from dpearl.fitting import MixtureTraining
 from dpearl.generator import Generator
-from dpearl.release import CHECKPOINT, Release
-from dpearl.settings import Settings, check_seed, settings_for
+from dpearl.moment import Moment, Watch
+from dpearl.release import Release
+from dpearl.settings import AnySettings, MixtureSettings, Settings, check_seed, settings_for
 from dpearl.synthesizer import Synthesizer
 
 _EVERY = 10.0
@@ -34,23 +33,9 @@ _WINDOW = 50
 """Steps over which the shown loss is averaged, and after which it is shown again."""
 
 
-@dataclass(frozen=True)
-class Moment:
-    """What can be said of training at a step: the loss beside what true rows would have, and the critic's focus."""
-
-    step: int
-    iterations: int
-    loss: float
-    floor: float
-    effective: float
-
-
-Watch = Callable[[Moment], None]
-
-
 def fit(
     release: Release,
-    settings: Settings | None = None,
+    settings: AnySettings | None = None,
     seed: int = 0,
     device: str = "auto",
     threads: int | None = None,
@@ -66,8 +51,8 @@ def fit(
     check_seed(seed)
     if threads is not None:
         torch.set_num_threads(threads)
-    chosen = settings or settings_for(release.embedding.design.schema)
-    training = Training(release, chosen, seed, pick_device(device))
+    chosen = settings or settings_for(release.embedding.design)
+    training = _begin(release, chosen, seed, pick_device(device))
     keep = None if checkpoint is None else Path(checkpoint)
     if keep is not None and keep.exists():
         training.restore(keep)
@@ -76,7 +61,19 @@ def fit(
     return Synthesizer(release, training.generator.cpu().eval(), told)
 
 
-def _run(training: Training, keep: Path | None, watch: Watch | None, stop: Callable[[], bool] | None) -> None:
+def _begin(release: Release, settings: AnySettings, seed: int, device: torch.device) -> Training | MixtureTraining:
+    """Training of the kind that the release's blocks ask for."""
+    wanted = type(settings_for(release.embedding.design))
+    if not isinstance(settings, wanted):
+        raise UsageError(f"a release of recipe {release.recipe!r} is trained with {wanted.__name__}")
+    return (
+        MixtureTraining(release, settings, seed, device)
+        if isinstance(settings, MixtureSettings)
+        else Training(release, settings, seed, device)
+    )
+
+
+def _run(training: Training | MixtureTraining, keep: Path | None, watch: Watch | None, stop: Callable[[], bool] | None) -> None:
     saved = time.monotonic()
     while training.step < training.settings.iterations:
         training.advance()
@@ -104,7 +101,7 @@ def pick_device(name: str) -> torch.device:
     return device
 
 
-class Training:
+class Training(Resumable):
     """Two players, their optimisers and the chance between them: everything that changes in training."""
 
     def __init__(self, release: Release, settings: Settings, seed: int, device: torch.device) -> None:
@@ -120,7 +117,6 @@ class Training:
         self.rising = torch.optim.Adam(moved, settings.critic_rate, maximize=True) if moved else None
         self.batch = Batch.of(self.target.proportions, settings.batch)
         self.chance = torch.Generator().manual_seed(seed)
-        self.step = 0
         self.losses: list[float] = []
         self._weights = self.critic().detach()
         self._spread = noise_spread(self.target)
@@ -167,51 +163,8 @@ class Training:
         loss = sum(self.losses) / len(self.losses)
         return Moment(self.step, self.settings.iterations, loss, self._floor, effective_sample_size(self._weights))
 
-    def save(self, path: Path) -> None:
-        """Everything that the next step depends on, in a file that work can go on from."""
-        head = {**self.identity, "step": self.step}
-        container.replace_file(path, container.pack(CHECKPOINT, head, self._arrays())[0])
-
-    def restore(self, path: Path) -> None:
-        """Go on from a checkpoint of this very training."""
-        meta, arrays = container.read(path, CHECKPOINT)
-        others = [name for name, own in self.identity.items() if meta.get(name) != own]
-        if others:
-            raise FileError(f"{path}: was left by other training ({others[0]} differs); remove it to start anew")
-        try:
-            self._load(arrays)
-            self.step = int(meta["step"])
-        except (KeyError, TypeError, ValueError, RuntimeError, IndexError):
-            raise FileError(f"{path}: is damaged; remove it to start anew") from None
-        self._weights = self.critic().detach()
-
-    def _players(self) -> dict[str, tuple[torch.nn.Module, torch.optim.Optimizer | None]]:
+    def players(self) -> dict[str, tuple[torch.nn.Module, torch.optim.Optimizer | None]]:
         return {"generator": (self.generator, self.falling), "critic": (self.critic, self.rising)}
 
-    def _arrays(self) -> dict[str, NDArray[Any]]:
-        arrays = {"chance": self.chance.get_state().numpy(), "losses": np.array(self.losses)}
-        for name, (player, optimiser) in self._players().items():
-            arrays |= {f"{name}/{key}": value.cpu().numpy() for key, value in player.state_dict().items()}
-            for place, state in (optimiser.state_dict()["state"] if optimiser else {}).items():
-                arrays |= {f"{name}.adam/{place}/{key}": value.cpu().numpy() for key, value in state.items()}
-        return arrays
-
-    def _load(self, arrays: dict[str, NDArray[Any]]) -> None:
-        tensors = {name: torch.from_numpy(np.array(array)) for name, array in arrays.items()}
-        self.chance.set_state(tensors["chance"])
-        self.losses = tensors["losses"].tolist()
-        for name, (player, optimiser) in self._players().items():
-            player.load_state_dict({key: tensors[f"{name}/{key}"] for key in player.state_dict()})
-            if optimiser is not None:
-                described = optimiser.state_dict()
-                described["state"] = _adam_states(tensors, f"{name}.adam/")
-                optimiser.load_state_dict(described)
-
-
-def _adam_states(tensors: dict[str, Tensor], prefix: str) -> dict[int, dict[str, Tensor]]:
-    states: dict[int, dict[str, Tensor]] = {}
-    for name, value in tensors.items():
-        if name.startswith(prefix):
-            place, key = name.removeprefix(prefix).split("/")
-            states.setdefault(int(place), {})[key] = value
-    return states
+    def resumed(self) -> None:
+        self._weights = self.critic().detach()

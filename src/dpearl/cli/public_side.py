@@ -34,17 +34,17 @@ from dpearl.cli.app import (
     app,
 )
 from dpearl.condition import parse_where
+from dpearl.design import Design
 from dpearl.embed import PARTIAL
 from dpearl.errors import FileError, Interrupted, UsageError
 from dpearl.release import CHECKPOINT, MODEL, RELEASE, Release, load_release, load_release_inside
-from dpearl.schema import Schema
-from dpearl.settings import Omega, Settings, check_seed, settings_for
+from dpearl.settings import AnySettings, Omega, Settings, check_seed, settings_for
 from dpearl.statement import facts, privacy_statement
 from dpearl.write import check_output, write_rows
 
 if TYPE_CHECKING:
+    from dpearl.moment import Moment, Watch
     from dpearl.synthesizer import Synthesizer
-    from dpearl.train import Moment, Watch
 
 
 @app.command()
@@ -86,9 +86,7 @@ def train(
         if log is not None and log.resolve() == other.resolve():
             raise UsageError(f"{log}: cannot be the log, for it is a file of this training; give it a name of its own")
     made = load_release(file)
-    settings = training_settings(
-        made.embedding.design.schema, iterations, Omega.NONE if no_critic else Omega(critic), learning_rate
-    )
+    settings = training_settings(made.embedding.design, iterations, Omega.NONE if no_critic else Omega(critic), learning_rate)
     with show.progress() as bars, _logging(log, bars.training) as watch:
         train_to(made, output, settings, seed, device, threads, watch, "the same command")
     show.note(f"Written to {output}{bars.summary}. Next: dpearl sample {output} -n 1000 -o synthetic.csv")
@@ -134,9 +132,13 @@ def need_torch() -> None:
         raise UsageError("training and sampling need torch, which cannot be loaded here; pip install 'dpearl[train]'") from None
 
 
-def training_settings(schema: Schema, iterations: int | None, omega: Omega, learning_rate: float | None) -> Settings:
-    """The recipe's settings, with what the user chose instead."""
-    settings = replace(settings_for(schema), omega=omega)
+def training_settings(design: Design, iterations: int | None, omega: Omega, learning_rate: float | None) -> AnySettings:
+    """The recipe's settings, with what the user chose instead. A mixture is fitted to known noise, without a critic."""
+    settings = settings_for(design)
+    if isinstance(settings, Settings):
+        settings = replace(settings, omega=omega)
+    elif omega is Omega.MU_SIGMA:
+        raise UsageError("--critic: marginals are weighed by their known noise, without a critic; leave it out")
     if iterations is not None:
         settings = replace(settings, iterations=iterations)
     return settings if learning_rate is None else replace(settings, learning_rate=learning_rate)
@@ -157,7 +159,7 @@ def checkpoint_of(output: Path) -> Path:
 
 
 def train_to(
-    made: Release, output: Path, settings: Settings, seed: int, device: str, threads: int | None, watch: Watch, again: str
+    made: Release, output: Path, settings: AnySettings, seed: int, device: str, threads: int | None, watch: Watch, again: str
 ) -> Synthesizer:
     """Train and save; a checkpoint lies beside the output until it is there. `again` is the command that goes on from it."""
     check_training(seed, device)

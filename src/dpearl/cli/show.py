@@ -24,7 +24,7 @@ from dpearl.ledger import Ledger
 from dpearl.plan import Forecast
 
 if TYPE_CHECKING:
-    from dpearl.train import Moment
+    from dpearl.moment import Moment
 
 _STAGES = {
     "auxiliary": "Scale",
@@ -67,7 +67,7 @@ class Bars:
             self._training = self._bars.add_task("Training", told="")
         self.summary = f" (loss {moment.loss:.3g}, noise floor {moment.floor:.3g})"
         told = f"loss {moment.loss:.3g}, floor {moment.floor:.3g}"
-        if self._bars.console.width >= _WIDE:
+        if moment.effective is not None and self._bars.console.width >= _WIDE:
             told += f", critic on {moment.effective:,.0f} frequencies"
         self._bars.update(self._training, completed=moment.step, total=moment.iterations, told=told)
 

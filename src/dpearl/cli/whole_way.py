@@ -40,7 +40,7 @@ from dpearl.design import RECIPES
 from dpearl.errors import FileError, TrainingError, UsageError
 from dpearl.plan import forecast
 from dpearl.privacy import Budget
-from dpearl.settings import Omega, Settings
+from dpearl.settings import AnySettings, Omega
 from dpearl.statement import privacy_statement
 from dpearl.write import check_output
 
@@ -72,7 +72,7 @@ def synth(
     released, trained = (output.with_name(f"{output.stem}.{part}.dpearl") for part in ("release", "model"))
     declared = declared_schema(schema, rows_per_person)
     offer = owner.Offer(declared, chosen_recipe(recipe, relation, scale, frequencies), Budget(epsilon, delta))
-    settings = training_settings(declared, iterations, Omega.NONE if no_critic else Omega.SIGMA, None)
+    settings = training_settings(offer.sketch["embedding"], iterations, Omega.NONE if no_critic else Omega.SIGMA, None)
     check_output(output, declared, rows)
     kept_files = [released, trained, checkpoint_of(trained)]
     for path in kept_files:
@@ -100,9 +100,9 @@ def synth(
     show.note(f"\n{rows:,} synthetic rows in {output}{bars.summary}; {kept}.{told} {spending(ledger)}")
 
 
-def _again(released: Path, trained: Path, settings: Settings, seed: int) -> str:
+def _again(released: Path, trained: Path, settings: AnySettings, seed: int) -> str:
     """The command that goes on with training."""
-    critic = " --no-critic" if settings.omega is Omega.NONE else ""
+    critic = " --no-critic" if getattr(settings, "omega", None) is Omega.NONE else ""
     return f"`dpearl train {released} -o {trained} --iterations {settings.iterations} --seed {seed}{critic}`"
 
 
@@ -118,11 +118,11 @@ def _release_kept(released: Path, again: str) -> Iterator[None]:
 @app.command()
 def demo(
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder to write to.")] = Path("demo"),
-    iterations: Annotated[int, typer.Option("--iterations", help="Generator steps; more than these show little.")] = 3000,
+    iterations: Iterations = None,
 ) -> None:
     """Run the whole way on the carried Adult data."""
     real, offer = datasets.adult(), owner.Offer(datasets.adult_schema(), RECIPES["auto"], Budget(1.0, 1e-5))
-    settings = training_settings(offer.schema, iterations, Omega.SIGMA, None)
+    settings = training_settings(offer.sketch["embedding"], iterations, Omega.SIGMA, None)
     check_training(0, "auto")
     need_report()
     from dpearl import plot

@@ -50,6 +50,8 @@ _FAMILIES = {
     "count": "rows of each class",
     "characteristic": "characteristic functions",
     "spread": "means and squares, for the scale",
+    "singles": "single columns",
+    "pairs": "pairs of columns",
     "pairwise-distance": "mean distance of rows, for the scale",
 }
 
@@ -256,12 +258,12 @@ def _samples(model: Synthesizer, rows: Coded) -> list[list[Any]]:
 
 def _making(model: Synthesizer, seed: int) -> dict[str, str]:
     release = model.release
-    block = release.embedding.design.block("characteristic")
-    assert isinstance(block, Characteristic)
+    block = release.embedding.design.find(Characteristic)
+    drawn = {"Frequencies": f"{block.frequencies:,} at scale {block.scale:.4g}, public seed {block.seed}"} if block else {}
     training = {f"Training: {name.replace('_', ' ')}": str(value) for name, value in sorted(model.training.items())}
     return {
         "Recipe": release.recipe,
-        "Frequencies": f"{block.frequencies:,} at scale {block.scale:.4g}, public seed {block.seed}",
+        **drawn,
         **training,
         "Seed of these rows": str(seed),
         "dpearl": f"{release.dpearl} made the release, {this_version()} this report",

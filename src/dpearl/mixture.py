@@ -1,0 +1,267 @@
+"""A mixture of products: the generator of tables that are measured by marginals.
+
+A discrete latent names a class and one of its components; given it, columns are independent, each with probabilities of its
+own over the bins of the release's grid. So the expected counts of every pair are exact and cheap, one Gram matrix of the
+probabilities. Inside a bin, values follow the column's own released histogram.
+
+A column that another one determines, as far as the release can tell (an education and its number of years), is drawn from that
+other column instead of from the latent: no leak between sharp relations.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.quasirandom import SobolEngine
+
+from dpearl.codec import Codes
+from dpearl.density import Floats, column_counts
+from dpearl.distance import label_classes, learnable_rows, proportions
+from dpearl.embeddings.marginals import UNIT, Pairs
+from dpearl.grid import Ladder
+from dpearl.release import Release
+
+_DETERMINED, _SURE = 0.02, 4.0
+"""A column is determined by another if at most 2% of the rows, and twice what noise may hide, fall beside the commonest bin of
+each of its bins, and their counts look like noise. A count of four times its noise is certainly more than zero."""
+
+_LIKE_NOISE = 1.5
+"""χ² over its number of values that counts of nothing hardly ever reach."""
+
+_COMMON = 0.8
+"""A column that is nearly always the same is determined by anything; nothing is gained by saying so."""
+
+
+@dataclass(frozen=True, eq=False)
+class PairTarget:
+    """What a release says of pairs, in rows: counts and the inverse of their variance, zero where nothing was measured.
+
+    `columns` (classes × bins) and `pairs` (classes or 1 × bins × bins), over the bins of all columns side by side and the classes
+    that rows may come back with.
+    """
+
+    rows: float
+    shares: Floats
+    sizes: list[int]
+    columns: tuple[Floats, Floats]
+    pairs: tuple[Floats, Floats]
+
+    @property
+    def starts(self) -> list[int]:
+        return [0, *accumulate(self.sizes)]
+
+    def table(self, one: int, other: int) -> tuple[Floats, float]:
+        """A pair's counts over all classes, and the standard deviation of their noise."""
+        rows, columns = (slice(self.starts[own], self.starts[own + 1]) for own in (one, other))
+        counts, precisions = (part[:, rows, columns] for part in self.pairs)
+        return counts.sum(axis=0), math.sqrt(len(counts) / max(float(precisions.max()), 1e-18))
+
+
+def pair_target(release: Release) -> PairTarget:
+    """The release's pairs, laid out as a mixture's Gram matrices are."""
+    measured = release.embedding
+    block = measured.design.block("pairs")
+    assert isinstance(block, Pairs)
+    classes = list(label_classes(measured.design.codec))
+    counts, precision = measured.sums["pairs"] / UNIT, (UNIT / measured.sigmas["pairs"]) ** 2
+    starts, bins = np.cumsum([0, *block.sizes]), sum(block.sizes)
+    columns = np.zeros((len(classes), bins))
+    seen = classes if block.groups > 1 else [0]
+    pairs = np.zeros((2, len(seen), bins, bins))
+    for column, (size, place) in enumerate(zip(block.sizes, block.places, strict=False)):
+        columns[:, starts[column] : starts[column] + size] = counts[place].reshape(-1, size)[classes]
+    for (one, other), place in zip(block.pairs, block.places[len(block.sizes) :], strict=True):
+        rows, across = slice(starts[one], starts[one + 1]), slice(starts[other], starts[other + 1])
+        table = counts[place].reshape(-1, block.sizes[one], block.sizes[other])[seen]
+        pairs[0, :, rows, across], pairs[0, :, across, rows] = table, table.swapaxes(1, 2)
+        pairs[1, :, rows, across], pairs[1, :, across, rows] = precision, precision
+    known = (columns, np.full_like(columns, precision))
+    return PairTarget(learnable_rows(release), proportions(release)[classes], block.sizes, known, (pairs[0], pairs[1]))
+
+
+def determined(target: PairTarget) -> dict[int, int]:
+    """Columns that another one determines, and by which: the surest first, none that determines one itself."""
+    found: dict[int, int] = {}
+    totals = np.maximum(target.columns[0].sum(axis=0), 0)
+    pairs = [(_beside(target, one, other), one, other) for one in range(len(target.sizes)) for other in range(len(target.sizes))]
+    for beside, one, other in sorted(pairs):
+        own = totals[target.starts[other] : target.starts[other + 1]]
+        varied = own.max() <= _COMMON * max(own.sum(), 1)
+        if beside <= 0 and varied and other not in found and one not in found and other not in found.values():
+            found[other] = one
+    return found
+
+
+def _beside(target: PairTarget, one: int, other: int) -> float:
+    """Share of rows beside the commonest bin of `other` in each bin of `one`, less what is allowed; infinite if not noise."""
+    if one == other:
+        return math.inf
+    table, noise = target.table(one, other)
+    rest = table.copy()
+    rest[np.arange(len(table)), table.argmax(axis=1)] = 0
+    cells = table.size - len(table)
+    if cells == 0 or (rest**2).sum() > _LIKE_NOISE * cells * noise**2:
+        return math.inf
+    return float(rest.sum() / target.rows - _DETERMINED - 2 * noise * math.sqrt(cells) / target.rows)
+
+
+def conditional(target: PairTarget, one: int, other: int, returned: NDArray[np.bool_]) -> Floats:
+    """Probabilities of a determined column's bins in each bin of the other: counts that are certainly there, else its own."""
+    table, noise = target.table(one, other)
+    own = np.maximum(target.columns[0][:, target.starts[other] : target.starts[other + 1]].sum(axis=0), 1e-3)
+    sure = np.where((table > _SURE * noise) & returned, table, 0)
+    sure[sure.sum(axis=1) == 0] = own * returned
+    return np.asarray(sure / sure.sum(axis=1, keepdims=True))
+
+
+class Mixture(nn.Module):
+    """Components of each class, with a row of logits each; `parents` names the column that determines another, or -1."""
+
+    def __init__(self, release: Release, components: int) -> None:
+        super().__init__()
+        self.release = release
+        self.target = pair_target(release)
+        block = release.embedding.design.block("pairs")
+        assert isinstance(block, Pairs)
+        self.block = block
+        self.logits = nn.Parameter(torch.zeros(components, sum(block.sizes)))
+        self.register_buffer("owners", _owners(self.target.shares, components))
+        self.register_buffer("parents", torch.full((len(block.sizes),), -1))
+        self.owners: Tensor
+        self.parents: Tensor
+
+    @torch.no_grad()
+    def begin(self, chance: torch.Generator) -> None:
+        """Columns as they are in each class, shaken; and which of them determine others."""
+        for column, parent in determined(self.target).items():
+            self.parents[column] = parent
+        counts = torch.from_numpy(np.maximum(self.target.columns[0], 1e-4 * self.target.rows)).float()
+        shaken = torch.randn(self.logits.shape, generator=chance)
+        self.logits.copy_(counts.log()[self.owners] + shaken)
+
+    @cached_property
+    def tables(self) -> dict[int, Tensor]:
+        """Conditional probabilities of the columns that others determine."""
+        known = [(own, one) for own, one in enumerate(self.parents.tolist()) if one >= 0]
+        tables = {own: conditional(self.target, one, own, self._bins[own].open) for own, one in known}
+        return {own: torch.from_numpy(table).float() for own, table in tables.items()}
+
+    def probabilities(self) -> list[Tensor]:
+        """Of the bins of each column, in each component; bins that no row may come back with are left out."""
+        closed = torch.split(self._closed, self.block.sizes)
+        parts = torch.split(self.logits, self.block.sizes, dim=1)
+        free = [torch.softmax(part.masked_fill(shut, -math.inf), dim=1) for part, shut in zip(parts, closed, strict=True)]
+        for own, table in self.tables.items():
+            free[own] = free[int(self.parents[own])] @ table
+        return free
+
+    @property
+    def weights(self) -> Tensor:
+        """Of the components: those of a class share its share."""
+        shares = torch.from_numpy(self.target.shares)
+        return (shares / torch.bincount(self.owners, minlength=len(shares)).clamp(min=1))[self.owners].float()
+
+    @cached_property
+    def _closed(self) -> Tensor:
+        return torch.from_numpy(np.concatenate([~bins.open for bins in self._bins]))
+
+    @cached_property
+    def _bins(self) -> list[_Bins]:
+        singles = next(stage for stage in self.release.stages.values() if any(b.family == "singles" for b in stage.design.blocks))
+        counts = column_counts(singles, learnable_rows(self.release))
+        return [_Bins.of(self.block.ladders[name], grid.bins, counts[name]) for name, grid in self.block.grids.items()]
+
+    @torch.no_grad()
+    def draw(self, classes: Tensor, chance: torch.Generator) -> dict[str, Codes]:
+        """A row for each class that is asked for, evenly over components and bins: a scrambled Sobol sequence for each class."""
+        even = torch.empty(len(classes), 1 + len(self.block.names), dtype=torch.float64)
+        component = torch.empty(len(classes), dtype=torch.long)
+        for place in torch.unique(classes).tolist():
+            rows, own = torch.nonzero(classes == place)[:, 0], torch.nonzero(self.owners == place)[:, 0]
+            even[rows] = _even(len(rows), even.shape[1], chance)
+            component[rows] = own[(even[rows, 0] * len(own)).long().clamp(max=len(own) - 1)]
+        inside = torch.rand(len(classes), len(self.block.names), generator=chance, dtype=torch.float64)
+        return self._codes(self._drawn(component, even[:, 1:]), inside.numpy())
+
+    def _drawn(self, component: Tensor, even: Tensor) -> list[Tensor]:
+        """The bin of every row in every column; determined ones last."""
+        parts, bins = self.probabilities(), [torch.empty(0)] * len(self.block.sizes)
+        for column in sorted(range(len(parts)), key=lambda column: column in self.tables):
+            tables = self.tables.get(column, parts[column])
+            given = bins[int(self.parents[column])] if column in self.tables else component
+            bins[column] = _inverse(tables[given], even[:, column])
+        return bins
+
+    def _codes(self, bins: list[Tensor], inside: NDArray[np.float64]) -> dict[str, Codes]:
+        placed = zip(self.block.names, self._bins, bins, inside.T, strict=True)
+        return {name: own.place(part.numpy(), share) for name, own, part, share in placed}
+
+
+def _owners(shares: Floats, components: int) -> Tensor:
+    """The class of each component: half of them by share, half evenly, at least one for each class."""
+    wanted = components * (0.5 * shares + 0.5 / len(shares))
+    counts = np.maximum(np.floor(wanted), 1).astype(np.int64)
+    counts[np.argmax(counts)] += components - counts.sum()
+    return torch.repeat_interleave(torch.arange(len(shares)), torch.from_numpy(counts))
+
+
+def _even(count: int, across: int, chance: torch.Generator) -> Tensor:
+    """Points that fill the unit cube evenly, in no order."""
+    seed = int(torch.randint(2**31, (1,), generator=chance))
+    engine = SobolEngine(across, scramble=True, seed=seed)  # type: ignore[no-untyped-call]
+    points: Tensor = engine.draw(count, dtype=torch.float64)
+    return points[torch.randperm(count, generator=chance)]
+
+
+def _inverse(probabilities: Tensor, even: Tensor) -> Tensor:
+    """The bin in which each share of a row's probability ends."""
+    reached = probabilities.double().cumsum(dim=1)
+    wanted = (even * reached[:, -1])[:, None].contiguous()
+    return torch.searchsorted(reached, wanted, right=True)[:, 0].clamp(max=probabilities.shape[1] - 1)
+
+
+@dataclass(frozen=True, eq=False)
+class _Bins:
+    """A column's bins from inside: cells sorted by bin, with the probability of each within it."""
+
+    ladder: Ladder
+    cells: NDArray[np.int64]
+    reached: Floats
+    open: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, ladder: Ladder, bins: NDArray[np.uint16], counts: Floats) -> _Bins:
+        """By the released histogram, over cells that may come back; evenly where it holds nothing."""
+        size = int(bins.max()) + 1
+        held = np.where(ladder.returned, counts, 0)
+        empty = np.bincount(bins, held, size) <= 0
+        held = np.where(empty[bins], ladder.returned.astype(float), held)
+        order = np.argsort(bins, kind="stable")
+        shares = held / np.maximum(np.bincount(bins, held, size), 1e-300)[bins]
+        return cls(ladder, order, np.cumsum(shares[order]), np.bincount(bins, ladder.returned, size) > 0)
+
+    def place(self, bins: NDArray[np.int64], share: NDArray[np.float64]) -> Codes:
+        """A code inside each bin: the bins before it hold one each, as far as they are open."""
+        before: NDArray[np.int64] = np.cumsum(self.open) - self.open
+        places = np.searchsorted(self.reached, before[bins] + share * (1 - 1e-9), side="right")
+        cells = self.cells[np.minimum(places, len(self.cells) - 1)]
+        left = np.concatenate([[0.0], self.reached])[np.minimum(places, len(self.cells) - 1)]
+        width = np.maximum(self.reached[np.minimum(places, len(self.cells) - 1)] - left, 1e-12)
+        return self.ladder.place(cells, np.clip((before[bins] + share - left) / width, 0, 1))
+
+
+def mixture_of(release: Release, arrays: dict[str, Tensor]) -> Mixture:
+    """A mixture from its file form."""
+    made = Mixture(release, len(arrays["logits"]))
+    made.load_state_dict(arrays)
+    given = made.parents[made.parents >= 0]
+    if (made.parents < -1).any() or (given >= len(made.parents)).any() or (made.parents[given] >= 0).any():
+        raise ValueError("mixture")
+    return made
