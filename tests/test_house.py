@@ -17,9 +17,9 @@ import pytest
 import dpearl
 
 SOURCE = Path(dpearl.__file__).parent
-TORCH = {"generator", "distance", "critic", "train", "synthesizer", "imagery"}
+TORCH = {"generator", "distance", "critic", "checkpoint", "mixture", "fitting", "train", "synthesizer", "imagery"}
 PUBLIC = {"release", "statement", "design", "codec", "schema", "settings", "condition", "write", *TORCH} - {"imagery"} | {
-    *("coded", "precision", "goodness", "plot", "svg", "report.page", "report.public")
+    *("grid", "density", "moment", "coded", "precision", "goodness", "plot", "svg", "report.page", "report.public")
 }
 PRIVATE = {"read", "embed", "noise", "ledger"}
 PICKLERS = {"pickle", "dill", "cloudpickle", "joblib", "shelve", "marshal"}
