@@ -17,7 +17,7 @@ import pytest
 import dpearl
 
 SOURCE = Path(dpearl.__file__).parent
-TORCH = {"generator", "distance", "critic", "train", "synthesizer", "imagery"}
+TORCH = {"generator", "pictures", "distance", "critic", "train", "synthesizer", "imagery"}
 PUBLIC = {"release", "statement", "design", "codec", "schema", "settings", "condition", "write", *TORCH} - {"imagery"} | {
     *("coded", "precision", "goodness", "plot", "svg", "report.page", "report.public")
 }

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from dpearl.codec import Codec
 from dpearl.embeddings import Block
 from dpearl.embeddings.characteristic import draw_characteristic, load_characteristic
 from dpearl.embeddings.count import Count
+from dpearl.embeddings.moments import picture_moments
 from dpearl.embeddings.spread import pairwise_distance, spread, uniform_spread
 from dpearl.errors import BudgetError, UsageError
 from dpearl.privacy import Relation, Unit
@@ -188,6 +189,8 @@ _FAMILIES: dict[str, Callable[..., Block]] = {
     "count": lambda codec, weight: Count(codec.classes, weight),
     "spread": spread,
     "pairwise-distance": pairwise_distance,
+    "moments": partial(picture_moments, family="moments"),
+    "edges": partial(picture_moments, family="edges"),
     "characteristic": load_characteristic,
 }
 
