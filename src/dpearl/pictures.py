@@ -52,7 +52,7 @@ class PictureSettings:
     The learning rate is constant for three tenths of the steps and then falls linearly to zero.
     """
 
-    iterations: int = 2000
+    iterations: int = 1500
     half: int = 128
     learning_rate: float = 3e-3
     averaging: float = 0.995
@@ -169,7 +169,7 @@ class PictureGenerator(nn.Module):
         """Codes of pictures of these classes: the same for the same state of chance."""
         latent = torch.randn(len(classes), self.latent, generator=chance)
         positions = np.zeros((len(classes), self.picture.pixels))
-        for place in range(self.classes):
+        for place in classes.unique().tolist():
             for rows in torch.split(torch.nonzero(classes == place)[:, 0], _PART):
                 positions[rows.numpy()] = self(latent[rows], place).permute(0, 2, 3, 1).flatten(1).numpy()
         return {self.name: self.column.code(positions, np.zeros(len(classes), np.int64))}
