@@ -15,7 +15,7 @@ from dpearl.design import Design, load_design
 from dpearl.embeddings.moments import CROSS, GRID, MEAN, SQUARE, Edges, Moments, Waves, clipped, cosines, picture_moments, pooling
 from dpearl.embeddings.pictures import SHARES, picture_blocks, pictured, wave_frequencies
 from dpearl.privacy import Relation, Unit
-from dpearl.schema import MAX_COORDINATES, Category, Image, Number, Schema
+from dpearl.schema import MAX_COORDINATES, Category, Column, Image, Number, Schema
 from strategies import IMAGES
 
 FAMILIES = ("moments", "edges")
@@ -23,7 +23,9 @@ LARGE = [Image(height=90, width=91), Image(height=MAX_COORDINATES, width=1), Ima
 
 
 def codec_of(picture: Image, label: bool = True) -> Codec:
-    columns = {"image": picture} | ({"label": Category(levels=("a", "b"))} if label else {})
+    columns: dict[str, Column] = {"image": picture}
+    if label:
+        columns["label"] = Category(levels=("a", "b"))
     return Codec(Schema(columns=columns, label="label" if label else None))
 
 

@@ -78,7 +78,8 @@ def _tensor(array: NDArray[Any]) -> Tensor:
 
 
 def _clipped(values: Tensor) -> Tensor:
-    return values / values.norm(dim=1, keepdim=True).clamp(min=1)
+    lengths: Tensor = torch.linalg.vector_norm(values, dim=1, keepdim=True)
+    return values / lengths.clamp(min=1)
 
 
 class WaveView(nn.Module):
@@ -169,7 +170,7 @@ class PictureGenerator(nn.Module):
         """Codes of pictures of these classes: the same for the same state of chance."""
         latent = torch.randn(len(classes), self.latent, generator=chance)
         positions = np.zeros((len(classes), self.picture.pixels))
-        for place in classes.unique().tolist():
+        for place in sorted(set(classes.tolist())):
             for rows in torch.split(torch.nonzero(classes == place)[:, 0], _PART):
                 positions[rows.numpy()] = self(latent[rows], place).permute(0, 2, 3, 1).flatten(1).numpy()
         return {self.name: self.column.code(positions, np.zeros(len(classes), np.int64))}
@@ -324,7 +325,7 @@ class PictureTraining:
         pictures = self.moving(latent, place)
         loss = sum((target.residual(pictures, place, half) for target in self.targets), torch.zeros((), device=self.device))
         self.optimiser.zero_grad()
-        (loss / self.values).backward()
+        (loss / self.values).backward()  # type: ignore[no-untyped-call]
         nn.utils.clip_grad_norm_(self.moving.parameters(), LONGEST)
         self.optimiser.step()
         self.step += 1
