@@ -17,7 +17,9 @@ import pytest
 import dpearl
 
 SOURCE = Path(dpearl.__file__).parent
-TORCH = {"generator", "distance", "critic", "checkpoint", "mixture", "fitting", "train", "synthesizer", "imagery"}
+TORCH = {
+    *("generator", "mixture", "pictures", "distance", "critic", "checkpoint", "fitting", "train", "synthesizer", "imagery"),
+}
 PUBLIC = {"release", "statement", "design", "codec", "schema", "settings", "condition", "write", *TORCH} - {"imagery"} | {
     *("grid", "density", "moment", "coded", "precision", "goodness", "plot", "svg", "report.page", "report.public")
 }

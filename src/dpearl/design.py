@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -24,6 +24,8 @@ from dpearl.embeddings import Block
 from dpearl.embeddings.characteristic import draw_characteristic, load_characteristic
 from dpearl.embeddings.count import Count
 from dpearl.embeddings.marginals import Pairs, load_pairs, public_pairs, singles
+from dpearl.embeddings.moments import picture_moments
+from dpearl.embeddings.pictures import picture_blocks, pictured
 from dpearl.embeddings.spread import pairwise_distance, spread, uniform_spread
 from dpearl.errors import BudgetError, UsageError
 from dpearl.privacy import Relation, Unit
@@ -51,7 +53,7 @@ class Scale(StrEnum):
 class Recipe:
     """Public constants of a release. Shares are fractions of μ², which adds up exactly.
 
-    Where the number of frequencies is None, the kind of data decides what is measured: tables are by marginals.
+    Where the number of frequencies is None, the kind of data decides what is measured: tables by marginals, pictures by moments.
     """
 
     name: str
@@ -67,13 +69,6 @@ class Recipe:
             raise UsageError(f"the number of frequencies k must lie between 1 and {MAX_FREQUENCIES}")
         if self.scale is Scale.PAIRWISE and self.relation is not Relation.REPLACE_ONE:
             raise UsageError("the pairwise distance needs the replace-one relation; use --relation replace-one")
-
-    @property
-    def stages(self) -> dict[str, float]:
-        """Share of μ² of each stage, in order."""
-        if self.scale is Scale.PUBLIC:
-            return {"embedding": 1.0}
-        return {"auxiliary": self.auxiliary_share, "embedding": 1 - self.auxiliary_share}
 
 
 RECIPES = {
@@ -182,16 +177,33 @@ def tabular(schema: Schema) -> bool:
     return not any(isinstance(column, Image) for column in schema.columns.values())
 
 
-def by_marginals(schema: Schema, recipe: Recipe) -> bool:
-    """Whether a recipe measures these columns by marginals rather than frequencies."""
-    return recipe.frequencies is None and tabular(schema)
+class Kind(StrEnum):
+    """What an embedding is made of."""
+
+    FREQUENCIES = "frequencies"
+    MARGINALS = "marginals"
+    PICTURES = "pictures"
+
+
+def kind_of(schema: Schema, recipe: Recipe) -> Kind:
+    """What a recipe measures of these columns: where it names no frequencies, tables by marginals and a picture by moments."""
+    if recipe.frequencies is None and tabular(schema):
+        return Kind.MARGINALS
+    return Kind.PICTURES if recipe.frequencies is None and pictured(Codec(schema)) else Kind.FREQUENCIES
+
+
+def stages(schema: Schema, recipe: Recipe) -> dict[str, float]:
+    """Share of μ² of each stage, in order: what pictures are measured by is public, so they need no first look."""
+    if recipe.scale is Scale.PUBLIC or kind_of(schema, recipe) is Kind.PICTURES:
+        return {"embedding": 1.0}
+    return {"auxiliary": recipe.auxiliary_share, "embedding": 1 - recipe.auxiliary_share}
 
 
 def auxiliary_design(schema: Schema, recipe: Recipe) -> Design:
     """The first stage, with a count of its own where n is private: single columns, or how far apart rows lie."""
     codec, weight = Codec(schema), math.sqrt(1 - recipe.count_share)
     count = Count(codec.classes, math.sqrt(recipe.count_share))
-    if by_marginals(schema, recipe):
+    if kind_of(schema, recipe) is Kind.MARGINALS:
         return Design(schema, (count, singles(codec, weight)))
     if recipe.scale is Scale.PAIRWISE:
         return Design(schema, (pairwise_distance(codec, 1.0),))
@@ -216,9 +228,12 @@ def marginal_design(schema: Schema, recipe: Recipe, pairs: Callable[[Codec, floa
 
 
 def public_design(schema: Schema, recipe: Recipe, seed: int) -> Design:
-    """The embedding as the schema alone suggests it: frequencies at a public scale, or pairs on public grids."""
-    if by_marginals(schema, recipe):
+    """The embedding as the schema alone suggests it: frequencies at a public scale, pairs on public grids, or pictures."""
+    kind = kind_of(schema, recipe)
+    if kind is Kind.MARGINALS:
         return marginal_design(schema, recipe, public_pairs)
+    if kind is Kind.PICTURES:
+        return Design(schema, picture_blocks(Codec(schema), seed))
     return embedding_design(schema, recipe, public_scale(schema), seed)
 
 
@@ -231,6 +246,8 @@ _FAMILIES: dict[str, Callable[..., Block]] = {
     "count": lambda codec, weight: Count(codec.classes, weight),
     "spread": spread,
     "pairwise-distance": pairwise_distance,
+    "moments": partial(picture_moments, family="moments"),
+    "edges": partial(picture_moments, family="edges"),
     "characteristic": load_characteristic,
     "singles": singles,
     "pairs": load_pairs,

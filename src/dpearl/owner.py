@@ -20,13 +20,15 @@ from dpearl.canonical import canonical
 from dpearl.density import chosen_pairs
 from dpearl.design import (
     Design,
+    Kind,
     Recipe,
     Scale,
     auxiliary_design,
-    by_marginals,
     embedding_design,
+    kind_of,
     marginal_design,
     public_design,
+    stages,
 )
 from dpearl.embed import PARTIAL, Embedding, Progress, embed
 from dpearl.embeddings.characteristic import Characteristic
@@ -79,19 +81,24 @@ class Offer:
     @property
     def targets(self) -> dict[str, float]:
         """The μ that each stage may use: shares of μ², which adds up exactly."""
-        return {stage: math.sqrt(share) * self.budget.mu for stage, share in self.recipe.stages.items()}
+        return {stage: math.sqrt(share) * self.budget.mu for stage, share in self.stages.items()}
+
+    @property
+    def stages(self) -> dict[str, float]:
+        """Share of μ² of each stage, in order."""
+        return stages(self.schema, self.recipe)
 
     @cached_property
     def sketch(self) -> dict[str, Design]:
         """The designs as the schema alone suggests them: their noise is that of the release, whatever is measured first."""
         if self.sums:
             return {"embedding": self.sums}
-        first = {} if self.recipe.scale is Scale.PUBLIC else {"auxiliary": auxiliary_design(self.schema, self.recipe)}
+        first = {"auxiliary": auxiliary_design(self.schema, self.recipe)} if "auxiliary" in self.stages else {}
         return {**first, "embedding": public_design(self.schema, self.recipe, self.seed)}
 
     def design(self, measured: Measurement, rows: int | None) -> Design:
         """The embedding's design, given what was measured first."""
-        if not by_marginals(self.schema, self.recipe):
+        if kind_of(self.schema, self.recipe) is not Kind.MARGINALS:
             return embedding_design(self.schema, self.recipe, estimated_scale(measured, rows), self.seed)
         noise = self.sketch["embedding"].sigmas(self.targets["embedding"], self.unit)["pairs"] / UNIT
         seen = measured.noisy_rows if rows is None else float(rows)
@@ -116,11 +123,11 @@ def release_rows(
     sources = open_sources(data)
     if ledger_path is not None:
         ledger.check(ledger_path, offer.budget, offer.mu, offer.unit)
-    stages = list(offer.sketch)
-    first = embed(sources, offer.sketch[stages[0]], threads, _bar(progress, stages[0], sources))
+    stage = next(iter(offer.sketch))
+    first = embed(sources, offer.sketch[stage], threads, _bar(progress, stage, sources))
     _charge(offer, ledger_path, output)
-    measured = {stages[0]: sanitize(first, offer.targets[stages[0]], offer.unit)}
-    if stages[0] == "auxiliary":
+    measured = {stage: sanitize(first, offer.targets[stage], offer.unit)}
+    if stage == "auxiliary":
         design = offer.design(measured["auxiliary"], first.rows if _public_rows(offer) else None)
         measured["embedding"] = sanitize(
             embed(sources, design, threads, _bar(progress, "embedding", sources)), offer.targets["embedding"], offer.unit

@@ -55,9 +55,9 @@ def forecast(offer: Offer, rows: int) -> Forecast:
         shares = design.shares(sigmas, offer.unit)
         for block in design.blocks:
             noise = _relative_noise(block, sigmas[block.family], rows)
-            share = offer.recipe.stages[stage] * shares[block.family]
+            share = offer.stages[stage] * shares[block.family]
             lines.append(Line(stage, block.family, math.prod(block.shape), share, noise))
-    cost = 1 / math.sqrt(offer.recipe.stages["embedding"]) - 1
+    cost = 1 / math.sqrt(offer.stages["embedding"]) - 1
     return Forecast(offer, rows, tuple(lines), cost)
 
 

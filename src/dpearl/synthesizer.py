@@ -22,13 +22,17 @@ from dpearl.codec import Codec, Codes
 from dpearl.condition import Condition, conditions
 from dpearl.distance import label_classes, proportions
 from dpearl.embeddings.marginals import Pairs
+from dpearl.embeddings.moments import Moments
 from dpearl.errors import FileError, UsageError
 from dpearl.generator import Generator
 from dpearl.mixture import Mixture, mixture_of
+from dpearl.pictures import PictureGenerator
 from dpearl.release import MODEL, Release, model_release, to_parts
 from dpearl.settings import check_seed
 from dpearl.statement import privacy_statement
 from dpearl.write import check_rows
+
+AnyGenerator = Generator | Mixture | PictureGenerator
 
 CHUNK = 2**13
 """Rows drawn at a time, always: so that the first rows are the same however many are asked for."""
@@ -42,7 +46,7 @@ class Synthesizer:
     """A generator, the release behind it, and how it was trained."""
 
     release: Release
-    generator: Generator | Mixture
+    generator: AnyGenerator
     training: Mapping[str, Any]
 
     def __repr__(self) -> str:
@@ -155,11 +159,12 @@ def load_synthesizer(path: str | Path) -> Synthesizer:
     return Synthesizer(release, generator.eval(), training)
 
 
-def _generator(release: Release, weights: dict[str, Tensor]) -> Generator | Mixture:
+def _generator(release: Release, weights: dict[str, Tensor]) -> AnyGenerator:
     """The generator that fits the release's blocks, with these weights."""
     design = release.embedding.design
     if design.find(Pairs) is not None:
         return mixture_of(release, weights)
-    generator = Generator(design.codec, len(label_classes(design.codec)))
+    made = PictureGenerator if design.find(Moments) is not None else Generator
+    generator = made(design.codec, len(label_classes(design.codec)))
     generator.load_state_dict(weights)
     return generator

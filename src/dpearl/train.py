@@ -22,8 +22,9 @@ from dpearl.errors import TrainingError, UsageError
 from dpearl.fitting import MixtureTraining
 from dpearl.generator import Generator
 from dpearl.moment import Moment, Watch
+from dpearl.pictures import PictureTraining
 from dpearl.release import Release
-from dpearl.settings import AnySettings, MixtureSettings, Settings, check_seed, settings_for
+from dpearl.settings import AnySettings, MixtureSettings, PictureSettings, Settings, check_seed, settings_for
 from dpearl.synthesizer import Synthesizer
 
 _EVERY = 10.0
@@ -61,19 +62,19 @@ def fit(
     return Synthesizer(release, training.generator.cpu().eval(), told)
 
 
-def _begin(release: Release, settings: AnySettings, seed: int, device: torch.device) -> Training | MixtureTraining:
+def _begin(release: Release, settings: AnySettings, seed: int, device: torch.device) -> Working:
     """Training of the kind that the release's blocks ask for."""
     wanted = type(settings_for(release.embedding.design))
     if not isinstance(settings, wanted):
         raise UsageError(f"a release of recipe {release.recipe!r} is trained with {wanted.__name__}")
-    return (
-        MixtureTraining(release, settings, seed, device)
-        if isinstance(settings, MixtureSettings)
-        else Training(release, settings, seed, device)
-    )
+    if isinstance(settings, MixtureSettings):
+        return MixtureTraining(release, settings, seed, device)
+    if isinstance(settings, PictureSettings):
+        return PictureTraining(release, settings, seed, device)
+    return Training(release, settings, seed, device)
 
 
-def _run(training: Training | MixtureTraining, keep: Path | None, watch: Watch | None, stop: Callable[[], bool] | None) -> None:
+def _run(training: Working, keep: Path | None, watch: Watch | None, stop: Callable[[], bool] | None) -> None:
     saved = time.monotonic()
     while training.step < training.settings.iterations:
         training.advance()
@@ -168,3 +169,6 @@ class Training(Resumable):
 
     def resumed(self) -> None:
         self._weights = self.critic().detach()
+
+
+Working = Training | MixtureTraining | PictureTraining

@@ -49,6 +49,8 @@ _STAGES = {"auxiliary": "first look", "embedding": "embedding"}
 _FAMILIES = {
     "count": "rows of each class",
     "characteristic": "characteristic functions",
+    "moments": "means and second moments of waves",
+    "edges": "means and second moments of edges",
     "spread": "means and squares, for the scale",
     "singles": "single columns",
     "pairs": "pairs of columns",
