@@ -55,9 +55,7 @@ def target_of(release: Release) -> Target:
     block = measured.design.block("characteristic")
     assert isinstance(block, Characteristic)
     codec = measured.design.codec
-    rows = learnable_rows(release)
-    if rows < 1:
-        raise FileError("this release holds no rows, as far as its noise lets one see; there is nothing to learn from it")
+    rows = some_rows(release)
     classes = label_classes(codec)
     sums = measured.sums["characteristic"][list(classes)]
     return Target(
@@ -68,6 +66,14 @@ def target_of(release: Release) -> Target:
         classes=classes,
         proportions=torch.from_numpy(proportions(release)[list(classes)]),
     )
+
+
+def some_rows(release: Release) -> float:
+    """How many rows there are to learn from; none are refused."""
+    rows = learnable_rows(release)
+    if rows < 1:
+        raise FileError("this release holds no rows, as far as its noise lets one see; there is nothing to learn from it")
+    return rows
 
 
 def learnable_rows(release: Release) -> float:

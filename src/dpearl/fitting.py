@@ -87,10 +87,9 @@ class Misfit:
 
     def __init__(self, target: PairTarget) -> None:
         self.rows, self.starts = target.rows, target.starts
-        self.columns, self.pairs = (
-            tuple(torch.from_numpy(part).float() for part in known) for known in (target.columns, target.pairs)
-        )
-        self.values = int((target.pairs[1] > 0).sum()) // 2 + target.columns[1].size
+        known = (target.singles, target.columns, target.pairs)
+        self.singles, self.columns, self.pairs = (tuple(torch.from_numpy(part).float() for part in own) for own in known)
+        self.values = int((target.pairs[1] > 0).sum()) // 2 + target.columns[1].size + int((target.singles[1] > 0).sum())
 
     def __call__(self, parts: Tensor, weights: Tensor, owners: Tensor) -> Tensor:
         grams, means = [], []
@@ -101,7 +100,8 @@ class Misfit:
             means.append(weight @ part)
         gram = torch.stack(grams)
         gram = gram if len(self.pairs[0]) > 1 else gram.sum(dim=0, keepdim=True)
-        return _chi2(gram * self.rows, self.pairs) / 2 + _chi2(torch.stack(means) * self.rows, self.columns)
+        mean = torch.stack(means) * self.rows
+        return _chi2(gram * self.rows, self.pairs) / 2 + _chi2(mean, self.columns) + _chi2(mean.sum(dim=0), self.singles)
 
 
 def _chi2(expected: Tensor, known: tuple[Tensor, ...]) -> Tensor:

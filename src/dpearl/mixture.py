@@ -23,10 +23,10 @@ from torch.quasirandom import SobolEngine
 
 from dpearl.codec import Codes
 from dpearl.density import Floats, column_counts
-from dpearl.distance import label_classes, learnable_rows, proportions
-from dpearl.embeddings.marginals import UNIT, Pairs
+from dpearl.distance import label_classes, proportions, some_rows
+from dpearl.embeddings.marginals import UNIT, Pairs, Singles
 from dpearl.grid import Ladder
-from dpearl.release import Release
+from dpearl.release import Measurement, Release
 
 _DETERMINED, _SURE = 0.02, 4.0
 """A column is determined by another if at most 2% of the rows, and twice what noise may hide, fall beside the commonest bin of
@@ -43,13 +43,14 @@ _COMMON = 0.8
 class PairTarget:
     """What a release says of pairs, in rows: counts and the inverse of their variance, zero where nothing was measured.
 
-    `columns` (classes × bins) and `pairs` (classes or 1 × bins × bins), over the bins of all columns side by side and the classes
-    that rows may come back with.
+    `singles` (bins), `columns` (classes × bins) and `pairs` (classes or 1 × bins × bins), over the bins of all columns side by
+    side and the classes that rows may come back with.
     """
 
     rows: float
     shares: Floats
     sizes: list[int]
+    singles: tuple[Floats, Floats]
     columns: tuple[Floats, Floats]
     pairs: tuple[Floats, Floats]
 
@@ -83,7 +84,28 @@ def pair_target(release: Release) -> PairTarget:
         pairs[0, :, rows, across], pairs[0, :, across, rows] = table, table.swapaxes(1, 2)
         pairs[1, :, rows, across], pairs[1, :, across, rows] = precision, precision
     known = (columns, np.full_like(columns, precision))
-    return PairTarget(learnable_rows(release), proportions(release)[classes], block.sizes, known, (pairs[0], pairs[1]))
+    total, shares = some_rows(release), proportions(release)[classes]
+    return PairTarget(total, shares, block.sizes, _singles(release, block), known, (pairs[0], pairs[1]))
+
+
+def single_stage(release: Release) -> Measurement:
+    """Where single columns were measured."""
+    return next(stage for stage in release.stages.values() if stage.design.find(Singles) is not None)
+
+
+def _singles(release: Release, block: Pairs) -> tuple[Floats, Floats]:
+    """Single columns on the grids of the pairs, where their one rung is made of whole cells; each cell brings its noise."""
+    stage = single_stage(release)
+    first = stage.design.block("singles")
+    assert isinstance(first, Singles)
+    noisy, noise = stage.sums["singles"] / UNIT, stage.sigmas["singles"] / UNIT
+    counts, precisions = [], []
+    for name, grid in block.grids.items():
+        own = noisy[first.places[name, 0]] if len(block.ladders[name].lines) == 1 else np.zeros(len(grid.bins))
+        counts.append(np.bincount(grid.bins, own))
+        cells = np.bincount(grid.bins) * noise**2
+        precisions.append((len(block.ladders[name].lines) == 1) / cells)
+    return np.concatenate(counts), np.concatenate(precisions)
 
 
 def determined(target: PairTarget) -> dict[int, int]:
@@ -174,8 +196,7 @@ class Mixture(nn.Module):
 
     @cached_property
     def _bins(self) -> list[_Bins]:
-        singles = next(stage for stage in self.release.stages.values() if any(b.family == "singles" for b in stage.design.blocks))
-        counts = column_counts(singles, learnable_rows(self.release))
+        counts = column_counts(single_stage(self.release), self.target.rows)
         return [_Bins.of(self.block.ladders[name], grid.bins, counts[name]) for name, grid in self.block.grids.items()]
 
     @torch.no_grad()

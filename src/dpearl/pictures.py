@@ -21,10 +21,10 @@ from torch.nn import functional
 
 from dpearl.checkpoint import Resumable
 from dpearl.codec import Codec, Codes
-from dpearl.distance import label_classes, learnable_rows, proportions, real_frequencies
+from dpearl.distance import label_classes, proportions, real_frequencies, some_rows
 from dpearl.embeddings.characteristic import UNIT, Characteristic
 from dpearl.embeddings.moments import CROSS, DIRECTIONS, GRID, MEAN, SQUARE, Edges, Moments, Waves, picture_moments
-from dpearl.errors import FileError, TrainingError
+from dpearl.errors import TrainingError
 from dpearl.moment import Moment
 from dpearl.release import Measurement, Release
 from dpearl.settings import PictureSettings
@@ -267,9 +267,7 @@ class PictureTraining(Resumable):
     """The generator, its average over late steps, its optimiser and chance: everything that changes in training."""
 
     def __init__(self, release: Release, settings: PictureSettings, seed: int, device: torch.device) -> None:
-        codec, rows = release.embedding.design.codec, learnable_rows(release)
-        if rows < 1:
-            raise FileError("this release holds no rows, as far as its noise lets one see; there is nothing to learn from it")
+        codec, rows = release.embedding.design.codec, some_rows(release)
         shares = proportions(release)[list(label_classes(codec))]
         self.settings, self.device = settings, device
         self.identity = {"release": release.digest, **asdict(settings), "seed": seed}

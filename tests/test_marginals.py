@@ -1,0 +1,266 @@
+"""Marginals count rows exactly, on cells that nest and bins that hang on public numbers alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dpearl import datasets
+from dpearl.codec import Codec
+from dpearl.density import chosen_pairs, column_counts, denoised, simplex
+from dpearl.design import RECIPES, Design, Scale, auxiliary_design, load_design, public_design
+from dpearl.embed import embed
+from dpearl.embeddings.marginals import MOST_PAIRS, UNIT, Pairs, Singles, all_pairs, load_pairs, public_pairs, singles
+from dpearl.grid import BINS, MOST_BINS, bins_along, chosen_grid, ladders, public_grid
+from dpearl.owner import Offer, release_rows
+from dpearl.privacy import Budget, Relation
+from dpearl.read import open_sources
+from dpearl.release import Measurement
+from dpearl.schema import Boolean, Category, Datetime, Number, Schema, parse_schema
+
+SCHEMA = parse_schema(
+    {
+        "label": "sick",
+        "columns": {
+            "age": {"kind": "number", "lower": 0, "upper": 99, "step": 1, "missing": True},
+            "pay": {"kind": "number", "lower": 1, "upper": 90000, "step": 1, "spikes": [0]},
+            "dose": {"kind": "number", "lower": 0.5, "upper": 40, "log": True},
+            "seen": {"kind": "datetime", "lower": "2020-01-01", "upper": "2030-01-01", "step": "1min"},
+            "town": {"kind": "category", "levels": ["a", "b", "c"], "missing": True},
+            "old": {"kind": "boolean"},
+            "sick": {"kind": "category", "levels": ["yes", "no"]},
+        },
+    }
+)
+CODEC = Codec(SCHEMA)
+
+
+def table(rows: int, seed: int = 0) -> pa.Table:
+    chance = np.random.default_rng(seed)
+    town = np.array(["a", "b", "c", "elsewhere", None], object)[chance.choice(5, rows, p=[0.5, 0.3, 0.1, 0.05, 0.05])]
+    return pa.table(
+        {
+            "age": pa.array(chance.normal(40, 12, rows), mask=chance.random(rows) < 0.1),
+            "pay": np.where(chance.random(rows) < 0.6, 0, chance.integers(1, 90_000, rows)),
+            "dose": chance.lognormal(1, 1, rows),
+            "seen": pa.array(chance.integers(1_600_000_000, 1_700_000_000, rows) * 10**6, pa.timestamp("us")),
+            "town": pa.array(town, pa.string()),
+            "old": chance.random(rows) < 0.3,
+            "sick": np.array(["yes", "no", "perhaps"])[chance.choice(3, rows, p=[0.3, 0.6, 0.1])],
+        }
+    )
+
+
+def sums(block: Any, rows: pa.Table) -> Any:
+    return block.sum(CODEC.rows(CODEC.encode(rows)))
+
+
+@pytest.mark.parametrize("name", list(CODEC.features))
+def test_rungs_nest_and_places_stay_in_their_cell(name: str) -> None:
+    ladder, codes = ladders(CODEC)[name], CODEC.encode(table(5000))[name]
+    for rung in range(len(ladder.lines)):
+        cells = ladder.cells(codes, rung)
+        assert 0 <= cells.min() <= cells.max() < ladder.sizes[rung]
+        assert (ladder.ancestors(rung)[ladder.cells(codes)] == cells).all()
+        if rung:
+            assert (ladder.parents(rung)[cells] == ladder.cells(codes, rung - 1)).all()
+        everywhere = np.arange(ladder.sizes[rung])
+        assert (ladder.cells(ladder.place(everywhere, np.full(len(everywhere), 0.5), rung), rung) == everywhere).all()
+
+
+def test_the_finest_cells_of_a_stepped_number_are_its_values() -> None:
+    own = ladders(CODEC)
+    assert own["age"].lines == (100,)
+    assert own["pay"].lines == (BINS, 50 * BINS, 90_000)
+    assert own["dose"].lines == (BINS, 50 * BINS)
+    assert own["town"].sizes == (5,)
+
+
+def test_wide_tables_go_without_full_resolution() -> None:
+    many = Schema(columns={f"n{i}": Number(lower=0, upper=100_000, step=1) for i in range(8)})
+    assert sum(sum(ladder.sizes) for ladder in ladders(Codec(many)).values()) < 2**18
+    assert all(ladder.lines == (BINS, 50 * BINS) for ladder in ladders(Codec(many)).values())
+
+
+@given(rows=st.integers(1, 200), seed=st.integers(0, 99))
+@settings(max_examples=20, deadline=None)
+def test_every_row_falls_in_one_cell_of_every_marginal(rows: int, seed: int) -> None:
+    data = table(rows, seed)
+    one, two = singles(CODEC, 1.0), public_pairs(CODEC, 1.0)
+    for block, places in ((one, one.places.values()), (two, two.places)):
+        found = sums(block, data)
+        assert [int(found[place].sum()) for place in places] == [rows * UNIT] * len(list(places))
+        assert found.min() >= 0
+        assert block.norm2 == len(list(places)) * UNIT**2
+
+
+def test_the_reach_of_a_row_is_attained_and_never_exceeded() -> None:
+    """Adding a row moves the vector by exactly its norm; replacing it by one that differs everywhere by √2 of that."""
+    first, second = table(200, 1), table(200, 2)
+    for block in (singles(CODEC, 1.0), public_pairs(CODEC, 1.0)):
+        alone = [sums(block, data.slice(place, 1)) for data in (first, second) for place in range(200)]
+        assert {int((own**2).sum()) for own in alone} == {block.norm2}
+        changes = [int(((one - other) ** 2).sum()) for one, other in zip(alone[:200], alone[200:], strict=True)]
+        assert max(changes) <= block.sensitivity2(Relation.REPLACE_ONE, True) == 2 * block.norm2
+        assert max(changes) > block.norm2
+        assert block.sensitivity2(Relation.ADD_REMOVE, False) == block.norm2
+
+
+def test_pairs_agree_with_a_plain_count() -> None:
+    data, block = table(3000), public_pairs(CODEC, 1.0)
+    codes, found = CODEC.encode(data), sums(public_pairs(CODEC, 1.0), data) // UNIT
+    bins = {name: grid.bins[block.ladders[name].cells(codes[name])] for name, grid in block.grids.items()}
+    for (one, other), place in zip(combinations(block.names, 2), block.places[len(block.names) :], strict=True):
+        counts = found[place].reshape(4, block.grids[one].size, block.grids[other].size)
+        for label, own, across in ((0, 0, 1), (1, 2, 0), (3, 1, 1)):
+            inside = (codes["sick"] == label) & (bins[one] == own) & (bins[other] == across)
+            assert counts[label, own, across] == inside.sum()
+
+
+def test_many_classes_are_not_split() -> None:
+    many = SCHEMA.model_copy(update={"columns": {**SCHEMA.columns, "sick": Category(levels=tuple(range(20)))}})
+    assert public_pairs(Codec(many), 1.0).groups == 1
+    assert public_pairs(CODEC, 1.0).groups == 4
+
+
+def test_pairs_are_capped_by_a_public_rule() -> None:
+    assert len(all_pairs(15)) == 105
+    assert len(all_pairs(128)) == 128 * 127 // 2
+    assert len(all_pairs(200)) == MOST_PAIRS
+    assert len(all_pairs(1)) == 0
+
+
+def test_a_design_of_marginals_survives_its_file_form() -> None:
+    design = public_design(SCHEMA, replace(RECIPES["auto"], scale=Scale.PUBLIC), 0)
+    again = load_design(design.to_dict(), design.arrays())
+    assert again.digest == design.digest
+    data = table(100)
+    assert all((sums(one, data) == sums(other, data)).all() for one, other in zip(design.blocks, again.blocks, strict=True))
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        lambda bins, pairs: (bins[:-1], pairs),
+        lambda bins, pairs: (bins.astype(np.int64), pairs),
+        lambda bins, pairs: (bins, pairs + 1),
+        lambda bins, pairs: (bins, pairs[:, ::-1]),
+        lambda bins, pairs: (bins, np.concatenate([pairs, pairs[:1]])),
+        lambda bins, pairs: (bins, pairs[:, :1]),
+    ],
+)
+def test_a_forged_grid_is_refused(broken: Any) -> None:
+    arrays = public_pairs(CODEC, 1.0).arrays()
+    with pytest.raises(ValueError, match=r"marginals|pairs"):
+        load_pairs(CODEC, 1.0, *broken(arrays["bins"], arrays["pairs"]))
+
+
+def without_noise(rows: pa.Table) -> Measurement:
+    design = auxiliary_design(SCHEMA, RECIPES["auto"])
+    return Measurement(design, embed(open_sources(rows), design).sums, {"count": 1, "singles": UNIT // 1000})
+
+
+def test_grids_follow_the_first_measurement_alone() -> None:
+    """Bins hold enough rows to be seen, and the same released numbers give the same grid."""
+    measured, noise = without_noise(table(20_000)), 40.0
+    block = chosen_pairs(CODEC, measured, 20_000, noise, 1.0)
+    again = chosen_pairs(CODEC, measured, 20_000, noise, 1.0)
+    assert all((block.grids[name].bins == again.grids[name].bins).all() for name in block.names)
+    counts = column_counts(measured, 20_000)
+    along = bins_along(20_000, noise)
+    for name in ("age", "pay", "dose"):
+        held = np.bincount(block.grids[name].bins, counts[name])
+        assert 0.5 * along <= len(held) <= MOST_BINS
+        assert np.median(held[: along // 2]) >= 3 * noise
+
+
+def test_a_value_that_many_rows_share_has_a_bin_of_its_own() -> None:
+    ladder = ladders(CODEC)["pay"]
+    counts = np.full(ladder.sizes[-1], 0.01)
+    counts[777] = 500
+    bins = chosen_grid(ladder, counts, 20, 10.0).bins
+    assert (bins == bins[777]).sum() == 1
+
+
+def test_rare_levels_share_a_bin() -> None:
+    many = Schema(columns={"code": Category(levels=tuple(range(10_000))), "other": Boolean()})
+    ladder = ladders(Codec(many))["code"]
+    counts = np.zeros(10_002)
+    counts[:100] = 1000.0
+    counts[5] = 2000
+    grid = chosen_grid(ladder, counts, 20, 10.0)
+    assert grid.size == MOST_BINS
+    assert (grid.bins == grid.bins[5]).sum() == 1
+    assert len(set(grid.bins[5000:])) == 1
+    assert public_grid(ladder).size == MOST_BINS
+
+
+@given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=50), st.floats(0.1, 1e6))
+@settings(deadline=None)
+def test_projected_counts_are_possible_and_nearest(noisy: list[float], total: float) -> None:
+    found = simplex(np.array(noisy), total)
+    assert found.min() >= 0
+    assert found.sum() == pytest.approx(total, rel=1e-6, abs=1e-6)
+    even = np.full(len(noisy), total / len(noisy))
+    assert ((found - noisy) ** 2).sum() <= ((even - noisy) ** 2).sum() * (1 + 1e-9) + 1e-3
+
+
+def test_counts_agree_at_every_resolution_and_with_the_rows() -> None:
+    data = table(20_000)
+    found = column_counts(without_noise(data), 20_000)
+    codes = CODEC.encode(data)
+    for name, ladder in ladders(CODEC).items():
+        assert found[name].min() >= 0
+        assert found[name].sum() == pytest.approx(20_000, rel=1e-6)
+        for rung in range(len(ladder.lines)):
+            true = np.bincount(ladder.cells(codes[name], rung), minlength=ladder.sizes[rung])
+            seen = np.bincount(ladder.ancestors(rung), found[name], ladder.sizes[rung])
+            assert np.abs(seen - true).sum() / 40_000 < (0.02 if rung < 2 else 0.6)
+
+
+def test_smooth_counts_lose_their_noise_and_steps_stay() -> None:
+    chance = np.random.default_rng(0)
+    true = np.where(np.arange(128) < 50, 1000.0, 200.0)
+    errors = [np.abs(denoised(true + chance.normal(0, 50, 128), 50) - true).mean() for _ in range(20)]
+    assert np.mean(errors) < 10
+    assert np.abs(denoised(true, 1e-6) - true).max() < 1e-3
+
+
+def test_noise_of_the_second_stage_is_known_before_the_first() -> None:
+    """Whatever grids are chosen, the cost stays what the plan says: the norm is the number of marginals."""
+    offer = Offer(SCHEMA, RECIPES["auto"], Budget(1.0, 1e-5))
+    release = release_rows(table(2000), offer)
+    planned = offer.sketch["embedding"].sigmas(offer.targets["embedding"], offer.unit)
+    assert release.embedding.sigmas == planned
+    assert release.mu == pytest.approx(offer.mu)
+    assert release.epsilon <= 1
+
+
+def test_one_pass_measures_single_columns_beside_the_pairs() -> None:
+    offer = Offer(SCHEMA, replace(RECIPES["auto"], scale=Scale.PUBLIC), Budget(1.0, 1e-5))
+    design = offer.sketch["embedding"]
+    assert list(offer.sketch) == ["embedding"]
+    assert design.find(Singles) is not None
+    assert design.find(Pairs) is not None
+    assert design.shares(design.sigmas(offer.targets["embedding"], offer.unit), offer.unit)["singles"] == pytest.approx(
+        RECIPES["auto"].single_share * 0.98, rel=0.01
+    )
+
+
+def test_adult_takes_few_cells() -> None:
+    design = auxiliary_design(datasets.adult_schema(), RECIPES["auto"])
+    assert isinstance(design, Design)
+    assert design.block("singles").shape[0] < 2**17
+
+
+def test_datetimes_have_rungs_too() -> None:
+    column = Datetime.model_validate({"lower": "2020-01-01", "upper": "2020-12-31", "step": "1d"})
+    ladder = ladders(Codec(Schema(columns={"day": column, "flag": Boolean()})))["day"]
+    assert ladder.lines == (BINS, 366)
