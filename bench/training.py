@@ -21,13 +21,13 @@ from torch import Tensor, nn
 from bench.adult import schema as adult_schema
 from bench.images import SCHEMA
 from dpearl.codec import Codec
-from dpearl.design import RECIPES
+from dpearl.design import RECIPES, tabular
 from dpearl.generator import UpConv
 from dpearl.owner import Offer, release_rows
 from dpearl.privacy import Budget
 from dpearl.release import Release
 from dpearl.schema import Schema
-from dpearl.settings import settings_for
+from dpearl.settings import IMAGES, TABLES
 from dpearl.train import Training
 
 OUT = Path(__file__).parents[1] / "docs" / "results" / "training.md"
@@ -92,7 +92,7 @@ def measure(works: dict[str, Callable[[], None]]) -> dict[str, float]:
 
 def line(name: str, schema: Schema) -> str:
     made = release(schema)
-    training = Training(made, settings_for(schema), 0, torch.device("cpu"))
+    training = Training(made, TABLES if tabular(schema) else IMAGES, 0, torch.device("cpu"))
     pairs = products(training)
 
     def bare(part: str) -> Callable[[], None]:

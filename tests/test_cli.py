@@ -13,7 +13,9 @@ import pytest
 from typer.main import get_command
 
 from dpearl import RECIPES, Budget, Offer, cli, datasets, load_release, parse_schema
+from dpearl.owner import recipe_with
 from dpearl.plan import forecast
+from dpearl.schema import Category, Column, Number, Schema
 
 ROOT = Path(__file__).parents[1]
 DPEARL = Path(sys.executable).parent / "dpearl"
@@ -79,18 +81,33 @@ def test_the_plan_tells_noise_that_falls_with_rows_and_epsilon() -> None:
 
 
 def test_the_plan_names_the_noise_that_a_release_has() -> None:
-    """Standard deviation of a noisy average of the frequencies, as the plan says, in the release's own units."""
-    offer = Offer(datasets.adult_schema(), RECIPES["auto"], Budget(1.0, 1e-5))
-    block = offer.sketch["embedding"].block("characteristic")
-    sigma = offer.sketch["embedding"].sigmas(offer.targets["embedding"], offer.unit)["characteristic"]
-    assert forecast(offer, 30_000).lines[-1].noise == pytest.approx(sigma / block.peak / 15_000)
+    """Standard deviation of a noisy average of the last block, as the plan says: over two classes, or four bins."""
+    for recipe, family, parts in (
+        (recipe_with(RECIPES["auto"], None, None, 50), "characteristic", 2),
+        (RECIPES["auto"], "pairs", 4),
+    ):
+        offer = Offer(datasets.adult_schema(), recipe, Budget(1.0, 1e-5))
+        block = offer.sketch["embedding"].block(family)
+        sigma = offer.sketch["embedding"].sigmas(offer.targets["embedding"], offer.unit)[family]
+        assert forecast(offer, 30_000).lines[-1].noise == pytest.approx(parts * sigma / block.peak / 30_000)
 
 
 def test_a_plan_for_too_few_rows_warns_and_says_what_would_do(tmp_path: Path) -> None:
     plan = ("plan", "--schema", datasets.ADULT_SCHEMA, "--epsilon", "0.1")
     assert "WARNING: 500 rows are too few" in run(*plan, "--rows", "500", folder=tmp_path)
     assert "WARNING" not in run(*plan, "--rows", "1000000", folder=tmp_path)
-    assert "makes the noise of the embedding 2.6% larger" in run(*plan, "--rows", "1000000", folder=tmp_path)
+    assert "makes the noise of the embedding 11.8% larger" in run(*plan, "--rows", "1000000", folder=tmp_path)
+    assert "makes the noise of the embedding 2.6% larger" in run(*plan, "-k", "9", "--rows", "1000000", folder=tmp_path)
+
+
+def test_a_plan_warns_of_pairs_left_out_and_of_levels_that_are_lost() -> None:
+    columns: dict[str, Column] = {f"n{i}": Number(lower=0, upper=9, step=1) for i in range(140)}
+    wide = Offer(Schema(columns=columns), RECIPES["auto"], Budget(1.0, 1e-5))
+    assert "only 8,192 pairs are counted" in forecast(wide, 10**6).warnings[0]
+    many = {"code": Category(levels=tuple(range(10_000))), "n": Number(lower=0, upper=9, step=1)}
+    (warning,) = forecast(Offer(Schema(columns=many), RECIPES["auto"], Budget(1.0, 1e-5)), 20_000).warnings
+    assert warning.startswith("'code' has 10,000 levels")
+    assert not forecast(Offer(datasets.adult_schema(), RECIPES["auto"], Budget(1.0, 1e-5)), 30_000).warnings
 
 
 def test_every_command_and_option_has_help_and_stands_in_the_readme() -> None:

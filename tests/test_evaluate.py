@@ -8,7 +8,6 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -514,7 +513,7 @@ def test_a_model_behind_the_rows_is_attacked_as_it_was_made(
     rows, made, budget, seed, trials = asked
     assert len(rows) == 60
     assert np.array_equal(rows.codes["age"], read_coded("train.csv", PLAIN).codes["age"])
-    assert made == replace(recipe, frequencies=1000)
+    assert made == recipe
     assert (budget, seed, trials) == (Budget(2.0, 1e-5), 5, commands._TRIALS)
     assert written()["membership_attack"] == {"verdict": "Not checked: this is a test."}
 

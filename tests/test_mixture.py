@@ -157,7 +157,7 @@ def test_missing_values_and_spikes_come_back(released: Release) -> None:
     "kept", [{"scale": Scale.PUBLIC}, {"relation": Relation.REPLACE_ONE, "scale": Scale.PAIRWISE}, {"count_share": 0.1}]
 )
 def test_other_recipes_of_marginals_train_too(kept: dict[str, object]) -> None:
-    release = made(2.0, **kept)
+    release = made(2.0, 6000, SCHEMA, **kept)
     assert fit(release, FEW).sample(100).num_rows == 100
 
 
@@ -212,7 +212,7 @@ def test_settings_of_another_kind_are_refused(released: Release) -> None:
         fit(released, TABLES)
     for wrong in ({"iterations": 0}, {"components": 0}, {"learning_rate": 0.0}, {"price": -1.0}):
         with pytest.raises(UsageError):
-            MixtureSettings(**wrong)  # type: ignore[arg-type]
+            MixtureSettings(**wrong)
 
 
 def test_the_price_keeps_noise_from_being_learnt() -> None:

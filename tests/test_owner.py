@@ -84,7 +84,7 @@ def test_the_offer_is_the_price(name: str) -> None:
     assert made.mu == offer.mu
     assert 1 - 1e-3 < made.epsilon <= 1
     shares = {stage: mu**2 / made.mu**2 for stage, mu in made.mus.items()}
-    assert shares == pytest.approx(offer.recipe.stages, rel=1e-2)
+    assert shares == pytest.approx(offer.stages, rel=1e-2)
 
 
 def test_the_number_of_rows_is_public_only_where_the_relation_makes_it_so() -> None:

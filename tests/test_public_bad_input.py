@@ -28,7 +28,7 @@ from dpearl.ledger import read_ledger
 from dpearl.owner import embed_shard, recipe_with
 from dpearl.release import Release, load_release, load_release_inside
 from dpearl.schema import load_schema
-from dpearl.settings import Settings, settings_for
+from dpearl.settings import AnySettings, settings_for
 from dpearl.synthesizer import load_synthesizer
 from test_bad_input import CATEGORY, NUMBER, PICTURES, SECRET, Dpearl
 
@@ -37,9 +37,9 @@ SHORT = ("--iterations", "2")
 RECIPE = recipe_with(RECIPES["auto"], None, None, 8)
 
 
-def short(made: Release) -> Settings:
+def short(made: Release) -> AnySettings:
     """What `--iterations 2` stands for."""
-    return replace(settings_for(made.embedding.design.schema), iterations=2)
+    return replace(settings_for(made.embedding.design), iterations=2)
 
 
 @pytest.fixture(scope="module")

@@ -21,6 +21,7 @@ from dpearl import cli
 from dpearl.design import RECIPES, Recipe
 from dpearl.errors import BudgetError, DpearlError, UsageError
 from dpearl.ledger import read_ledger
+from dpearl.moment import Moment
 from dpearl.owner import recipe_with
 from dpearl.release import load_release, load_release_inside
 from dpearl.schema import Schema, parse_schema
@@ -28,7 +29,6 @@ from dpearl.settings import Settings
 from dpearl.statement import privacy_statement
 from dpearl.synth import Synthesis, synthesize
 from dpearl.synthesizer import load_synthesizer
-from dpearl.train import Moment
 
 FEW = recipe_with(RECIPES["auto"], None, None, 8)
 QUICK = Settings(iterations=2, batch=20, generator_steps=1)

@@ -27,8 +27,8 @@ _SMALL, _FULL, _ALL = 128, 2**17, 2**18
 """Up to `_SMALL` points a number needs one rung. Up to `_FULL` its finest rung is the declared grid itself, so that values which
 many rows share can be seen, as long as all columns together keep to `_ALL` cells: a noisy value takes 10 µs."""
 
-MOST_BINS = 64
-"""Bins of a column in a pair, at most: 64 × 64 cells are more than any budget fills."""
+FEWEST_BINS, MOST_BINS = 4, 64
+"""Bins of a column in a pair: fewer would show no shape, and 64 × 64 cells are more than any budget fills."""
 
 _FILLED, _PART = 3.0, 0.75
 """Rows that a bin must hold to be seen in a pair, in units of a cell's noise. A value that holds three quarters of a bin's rows
@@ -135,7 +135,7 @@ def public_grid(ladder: Ladder) -> Grid:
 
 def bins_along(rows: float, noise: float) -> int:
     """Bins of a number in a pair: so many that an average cell of two such columns holds twice its noise in rows."""
-    return int(np.clip(round(math.sqrt(max(rows, 1) / (2 * noise))), 4, MOST_BINS // 2))
+    return int(np.clip(round(math.sqrt(max(rows, 1) / (2 * noise))), FEWEST_BINS, MOST_BINS // 2))
 
 
 def chosen_grid(ladder: Ladder, counts: NDArray[np.float64], along: int, noise: float) -> Grid:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from dpearl.embeddings import Block
+from dpearl.embeddings.marginals import Pairs
 from dpearl.errors import UsageError
 from dpearl.owner import Offer
-from dpearl.precision import sharpness
+from dpearl.precision import parts, sharpness
+
+MANY_RARE = 2
+"""Times the rows there are that a column's levels would need for each to be seen."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,29 @@ class Forecast:
     embedding_cost: float
 
     @property
+    def warnings(self) -> list[str]:
+        """What will be slow, left out or lost, and what to do about it."""
+        design = self.offer.sketch["embedding"]
+        found: list[str] = []
+        pairs = design.find(Pairs)
+        if pairs is None:
+            return found
+        columns = len(pairs.names)
+        if len(pairs.pairs) < columns * (columns - 1) // 2:
+            found.append(
+                f"of {columns} columns, only {len(pairs.pairs):,} pairs are counted, those of the columns declared first; "
+                "declare fewer columns, or the ones that matter first"
+            )
+        least = 3 * design.sigmas(self.offer.targets["embedding"], self.offer.unit)["pairs"] / pairs.peak
+        for name, ladder in pairs.ladders.items():
+            if ladder.column.one_hot and ladder.column.levels * least > MANY_RARE * self.rows:
+                found.append(
+                    f"{name!r} has {ladder.column.levels - 2:,} levels; those with fewer than {least:,.0f} rows lose what they "
+                    "have to do with other columns: join them, or expect that"
+                )
+        return found
+
+    @property
     def hopeful(self) -> bool:
         return self.lines[-1].noise <= 0.3
 
@@ -46,7 +72,7 @@ class Forecast:
 
 
 def forecast(offer: Offer, rows: int) -> Forecast:
-    """Noise of every block for a guessed number of rows, spread evenly over the declared classes."""
+    """Noise of every block for a guessed number of rows, spread evenly over the declared classes, nobody in other and missing."""
     if rows < 1:
         raise UsageError("the guessed number of rows must be at least 1")
     lines = []
@@ -54,13 +80,8 @@ def forecast(offer: Offer, rows: int) -> Forecast:
         sigmas = design.sigmas(offer.targets[stage], offer.unit)
         shares = design.shares(sigmas, offer.unit)
         for block in design.blocks:
-            noise = _relative_noise(block, sigmas[block.family], rows)
+            noise = sigmas[block.family] * parts(block) / (block.peak * rows)
             share = offer.stages[stage] * shares[block.family]
             lines.append(Line(stage, block.family, math.prod(block.shape), share, noise))
     cost = 1 / math.sqrt(offer.stages["embedding"]) - 1
     return Forecast(offer, rows, tuple(lines), cost)
-
-
-def _relative_noise(block: Block, sigma: int, rows: int) -> float:
-    """σ over the most that a class's rows, or all rows, can add up to; nobody is expected in other and missing."""
-    return sigma * max(block.classes - 2, 1) / (block.peak * rows)

@@ -12,7 +12,10 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
+from dpearl.embeddings import Block
 from dpearl.embeddings.count import Count
+from dpearl.embeddings.marginals import Pairs, Singles
+from dpearl.grid import FEWEST_BINS
 from dpearl.release import Release
 
 Z = NormalDist().inv_cdf(0.975)
@@ -25,7 +28,7 @@ _WORDS = ((0.02, "sharp"), (0.1, "good"), (0.3, "coarse"), (1.0, "faint"), (math
 class Noise:
     """One block: the noise's standard deviation on an average over all rows, as a fraction of a row's largest value.
 
-    `relative` is the same over the rows of one class, were all declared classes of one size; `share` is of μ².
+    `relative` is the same over the rows of one part, a class or a coarse bin, were all of one size; `share` is of μ².
     """
 
     stage: str
@@ -54,9 +57,14 @@ def noises(release: Release) -> list[Noise]:
         shares = stage.design.shares(stage.sigmas, release.unit)
         for block in stage.design.blocks:
             average = stage.sigmas[block.family] / (block.peak * rows) if rows > 0 else math.inf
-            relative = average * max(block.classes - 2, 1)
+            relative = average * parts(block)
             found.append(Noise(name, block.family, math.prod(block.shape), budget * shares[block.family], average, relative))
     return found
+
+
+def parts(block: Block) -> int:
+    """Parts of the rows that a block must tell apart to be of use: declared classes, or the fewest bins of a marginal."""
+    return FEWEST_BINS if isinstance(block, (Singles, Pairs)) else max(block.classes - 2, 1)
 
 
 def estimated_rows(release: Release) -> float:

@@ -17,6 +17,7 @@ from dpearl.cli import show
 from dpearl.cli.app import LedgerShown, ModelFile, Output, SchemaFile, app
 from dpearl.cli.public_side import fit_kind, need_torch
 from dpearl.design import Scale, recipe_named
+from dpearl.embeddings.characteristic import Characteristic
 from dpearl.errors import FileError, UsageError
 from dpearl.owner import recipe_with
 from dpearl.read import open_sources
@@ -134,7 +135,8 @@ def _attacked(found: Evaluation, behind: Release, bars: show.Bars) -> Evaluation
     from dpearl.shadow import membership
 
     scale = None if "auxiliary" in behind.stages else Scale.PUBLIC
-    recipe = recipe_with(recipe_named(behind.recipe), behind.unit.relation, scale, None)
+    block = behind.embedding.design.find(Characteristic)
+    recipe = recipe_with(recipe_named(behind.recipe), behind.unit.relation, scale, block.frequencies if block else None)
     rows, bar = found.train or found.real, bars.steps("attacking", _TRIALS)
     return replace(found, membership=membership(rows, recipe, behind.budget, found.seed, _TRIALS, done=bar))
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from dpearl.moment import Moment
 
 _STAGES = {
-    "auxiliary": "Scale",
+    "auxiliary": "First look",
     "embedding": "Embedding",
     "sampling": "Sampling",
     "looking": "Pictures",
@@ -107,7 +107,7 @@ def forecast(made: Forecast) -> None:
     """What the budget buys, in words and a small table."""
     offer = made.offer
     print(f"With epsilon {offer.budget.epsilon:g}, delta {offer.budget.delta:g}, protecting {offer.unit}, a table of about")
-    print(f"{made.rows:,} rows gives (recipe {offer.recipe.name}, {offer.recipe.frequencies:,} frequencies):\n")
+    print(f"{made.rows:,} rows gives (recipe {offer.recipe.name}):\n")
     table = Table("stage", "block", "values", "budget", "noise/signal", "verdict")
     for line in made.lines:
         values = (line.stage, line.family, f"{line.values:,}", f"{100 * line.share:.1f}%", _small(line.noise), line.verdict)
@@ -115,11 +115,14 @@ def forecast(made: Forecast) -> None:
     Console(width=100).print(table)
     print("Noise/signal: standard deviation of the noise on an average, over the largest value it can have.")
     if made.embedding_cost > 0:
-        print(f"Finding the scale privately makes the noise of the embedding {100 * made.embedding_cost:.1f}% larger.")
+        first = "Looking at single columns first" if made.lines[-1].family == "pairs" else "Finding the scale privately"
+        print(f"{first} makes the noise of the embedding {100 * made.embedding_cost:.1f}% larger.")
+    for warning in made.warnings:
+        print(f"\nWARNING: {warning}.")
     if not made.hopeful:
         print(
             f"\nWARNING: {made.rows:,} rows are too few to hope for useful data at this budget; about {made.rows_needed:,} rows "
-            "would do,\nor a larger epsilon, fewer frequencies (-k), or a label with fewer levels."
+            "would do,\nor a larger epsilon, fewer columns, or a label with fewer levels."
         )
 
 
