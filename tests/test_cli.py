@@ -104,7 +104,7 @@ def test_a_plan_warns_of_pairs_left_out_and_of_levels_that_are_lost() -> None:
     columns: dict[str, Column] = {f"n{i}": Number(lower=0, upper=9, step=1) for i in range(140)}
     wide = Offer(Schema(columns=columns), RECIPES["auto"], Budget(1.0, 1e-5))
     assert "only 8,192 pairs are counted" in forecast(wide, 10**6).warnings[0]
-    many = {"code": Category(levels=tuple(range(10_000))), "n": Number(lower=0, upper=9, step=1)}
+    many: dict[str, Column] = {"code": Category(levels=tuple(range(10_000))), "n": Number(lower=0, upper=9, step=1)}
     (warning,) = forecast(Offer(Schema(columns=many), RECIPES["auto"], Budget(1.0, 1e-5)), 20_000).warnings
     assert warning.startswith("'code' has 10,000 levels")
     assert not forecast(Offer(datasets.adult_schema(), RECIPES["auto"], Budget(1.0, 1e-5)), 30_000).warnings
