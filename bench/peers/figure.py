@@ -43,23 +43,25 @@ def draw(done: Sequence[Run], path: Path) -> None:
 
 
 def _panel(place: Any, done: Sequence[Run], score: str, title: str) -> None:
-    for rank, method in enumerate(METHODS):
-        points = {epsilon: _values(done, method, epsilon, score) for epsilon in EPSILONS}
-        known = {epsilon: own for epsilon, own in points.items() if own}
-        means, spreads = ([act(own) for own in known.values()] for act in (np.mean, _deviation))
+    known = {method: points for method in METHODS if (points := _points(done, method, score))}
+    for method, points in known.items():
+        rank = [*METHODS].index(method)
         look = {"color": PAPER.series[rank % 4], "linestyle": STYLES[rank // 4], "marker": "o", "markersize": 3, "capsize": 2}
-        place.errorbar([*known], means, yerr=spreads, label=method, **look)
-    real = _values(done, REAL, 1.0, score) if score != "cpu" else []
-    if real:
+        means, spreads = ([act(own) for own in points.values()] for act in (np.mean, _deviation))
+        place.errorbar([*points], means, yerr=spreads, label=method, **look)
+    real = _points(done, REAL, score).get(1.0)
+    if real and score != "cpu":
         place.axhline(float(np.mean(real)), color=PAPER.ink, linewidth=0.8, label=REAL)
-    place.set(xscale="log", xlabel="ε", title=title, yscale="log" if score == "cpu" else "linear")
+    place.set(xscale="log", xlim=(0.17, 12), xlabel="ε", title=title, yscale="log" if score == "cpu" and known else "linear")
     place.set_xticks(EPSILONS, [f"{epsilon:g}" for epsilon in EPSILONS])
     place.minorticks_off()
     place.grid(color=PAPER.rule, linewidth=0.5)
 
 
-def _values(done: Sequence[Run], method: str, epsilon: float, score: str) -> list[float]:
-    return [run[score] for run in of(done, "adult", method, epsilon) if score in run]
+def _points(done: Sequence[Run], method: str, score: str) -> dict[float, list[float]]:
+    """What a method scored, by ε, where it has rows."""
+    values = {epsilon: [run[score] for run in of(done, "adult", method, epsilon) if score in run] for epsilon in EPSILONS}
+    return {epsilon: own for epsilon, own in values.items() if own}
 
 
 def _deviation(values: list[float]) -> float:
