@@ -184,6 +184,18 @@ def test_a_line_tells_why_there_is_nothing_to_tell() -> None:
     assert mixed == "| dpmm AIM | 0.800 | 1,235 | 100 | 1 of 2: no rows within 600 CPU s |"
 
 
+def test_costs_stand_beside_those_of_half_the_columns() -> None:
+    spent = [{**_run(AUTO, 0, cpu=cpu), "table": "cost", "rows": 9, "columns": own} for own, cpu in ((20, 3.0), (10, 1.0))]
+    assert [*lines.cost_lines(spent)][2:] == ["| 10 | 9 | 1.0 |  |", "| 20 | 9 | 3.0 | × 3.0 |"]
+
+
+def test_the_target_is_a_share_of_what_real_rows_give() -> None:
+    real = {**_run(REAL, 0), "table": "credit", "roc": 0.9, "prc": 0.8, "boosting_auc": 1.0, "boosting_prc": 0.5}
+    told = [*lines.target([real], "credit", 0.97)]
+    assert told[0] == "Asked of dpearl auto, 97% of real rows: ten classifiers, ROC / PRC 0.873 / 0.776."
+    assert [*lines.target([], "credit", 0.97)] == []
+
+
 def test_the_page_is_written_from_whatever_is_finished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(page, "OUT", tmp_path)
     page.write([_run(AUTO, 0, **SCORES), _run("dpmm MST", 0, failed="no rows within 600 CPU s")])

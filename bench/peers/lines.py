@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bench.cache import Run
-from bench.peers.methods import METHODS, REAL
+from bench.peers.methods import AUTO, METHODS, REAL
 
 
 @dataclass(frozen=True)
@@ -91,10 +91,19 @@ def picture_lines(done: Sequence[Run], table: str, epsilons: Sequence[float], me
 
 
 def cost_lines(done: Sequence[Run]) -> Iterator[str]:
-    """CPU seconds of training by rows and columns."""
-    own = [run for run in done if run["table"] == "cost"]
-    if own:
-        yield "| rows | columns | CPU s of training |"
-        yield "|---|---|---|"
-    for run in sorted(own, key=lambda run: (run["columns"], run["rows"])):
-        yield f"| {run['rows']:,} | {run['columns']} | {run['cpu']:.1f} |"
+    """CPU seconds of training by rows and columns, and as a multiple of what half the columns take."""
+    spent = {(run["columns"], run["rows"]): run["cpu"] for run in done if run["table"] == "cost"}
+    if spent:
+        yield "| columns | rows | CPU s of training | of half the columns |"
+        yield "|---|---|---|---|"
+    for (columns, rows), cpu in sorted(spent.items()):
+        half = spent.get((columns // 2, rows))
+        yield f"| {columns} | {rows:,} | {cpu:.1f} | {f'× {cpu / half:.1f}' if half else ''} |"
+
+
+def target(done: Sequence[Run], table: str, share: float) -> Iterator[str]:
+    """The share of what real rows give that is asked of ours, in the same cells."""
+    real = of(done, table, REAL)
+    for column in COLUMNS[table][:2] if real else ():
+        asked = [{score: share * run[score] for score in column.scores} for run in real]
+        yield f"Asked of {AUTO}, {share:.0%} of real rows: {column.title} {cell(column, asked)}."

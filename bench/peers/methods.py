@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from fcntl import LOCK_EX, flock
 from pathlib import Path
 from typing import Any
 from venv import EnvBuilder
@@ -41,15 +42,21 @@ class Method:
 
 
 def environment(package: str) -> Path:
-    """The interpreter of a peer's own environment, with exactly what its requirements pin."""
+    """The interpreter of a peer's own environment, with exactly what its requirements pin; made by one process at a time."""
     folder = PEERS / package
-    python, done = folder / "bin" / "python", folder / ".done"
-    if not done.exists():
-        EnvBuilder(clear=True, with_pip=True).create(folder)
-        wanted = HERE / "requirements" / f"{package}.txt"
-        subprocess.run([python, "-m", "pip", "install", "--quiet", "--no-deps", "--requirement", wanted], check=True)
-        done.touch()
-    return python
+    PEERS.mkdir(exist_ok=True)
+    with open(PEERS / f"{package}.lock", "w") as lock:
+        flock(lock, LOCK_EX)
+        if not (folder / ".done").exists():
+            _make(folder, HERE / "requirements" / f"{package}.txt")
+    return folder / "bin" / "python"
+
+
+def _make(folder: Path, wanted: Path) -> None:
+    EnvBuilder(clear=True, with_pip=True).create(folder)
+    python = str(folder / "bin" / "python")
+    subprocess.run([python, "-m", "pip", "install", "--quiet", "--no-deps", "--requirement", str(wanted)], check=True)
+    (folder / ".done").touch()
 
 
 def _dpmm(method: str) -> Method:

@@ -17,7 +17,7 @@ COST_ROWS, COST_COLUMNS = (4_000, 16_000, 64_000), (10, 20, 40, 80)
 
 def phases() -> Iterator[list[Run]]:
     """One seed of everything at ε = 1; the other seeds; the curve over ε."""
-    yield [*_tables([0]), _run("levels", AUTO), *pictures([1.0], [0]), *costs()]
+    yield [*_tables([0]), _run("levels", REAL), _run("levels", AUTO), *pictures([1.0], [0]), *costs()]
     yield [*_tables(range(1, SEEDS)), *pictures(PICTURE_EPSILONS, range(SEEDS))]
     for seed in range(SEEDS):
         yield [*curve([seed])]
