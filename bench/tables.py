@@ -40,8 +40,8 @@ BALANCED_LEVELS = {
     "income": 2,
 }
 
-CREDIT_OTHERS, CREDIT_TESTED, CREDIT_SPLIT = 10, 5, 2022
-"""Honest payments for each fraud; one row in so many of each class is for the test; the seed of both draws."""
+CREDIT_KEPT, CREDIT_FOLDS = 0.005, 10
+"""The chance of an honest payment to be kept, and the parts of which one is for the test."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,39 +71,40 @@ def _data(name: str) -> pa.Table:
     return parquet.read_table(Path(os.environ["DPEARL_DATA"]) / name)
 
 
-def _adult() -> Table:
+def _adult(seed: int) -> Table:
     return Table(adult_schema(), adult(), adult_test())
 
 
-def _balanced() -> Table:
+def _balanced(seed: int) -> Table:
     return Table(balanced_schema(), _data("adult_balanced_train.parquet"), _data("adult_balanced_test.parquet"))
 
 
-def _credit() -> Table:
-    """All frauds and ten honest payments for each, drawn at random; of both classes every fifth row is for the test."""
-    rows, chance = _data("credit.parquet"), np.random.default_rng(CREDIT_SPLIT)
-    fraud = np.array(rows["Class"]) == 1
-    frauds, others = (chance.permutation(np.flatnonzero(own)) for own in (fraud, ~fraud))
-    kinds = frauds, others[: CREDIT_OTHERS * len(frauds)]
-    tested = np.concatenate([own[: len(own) // CREDIT_TESTED] for own in kinds])
-    learnt = np.concatenate([own[len(own) // CREDIT_TESTED :] for own in kinds])
-    return Table(credit_schema(), rows.take(np.sort(learnt)), rows.take(np.sort(tested)))
+def _credit(seed: int) -> Table:
+    """Every fraud, and by public coins one in two hundred of the others: a row is kept by its own class and place alone.
+
+    Each seed holds out another tenth.
+    """
+    rows = _data("credit.parquet")
+    coins = np.random.default_rng(0).random(rows.num_rows)
+    kept = rows.filter(pa.array((rows["Class"].to_numpy() == 1) | (coins < CREDIT_KEPT)))
+    held = np.random.default_rng(1).permutation(kept.num_rows) % CREDIT_FOLDS == seed % CREDIT_FOLDS
+    return Table(credit_schema(), kept.filter(pa.array(~held)), kept.filter(pa.array(held)))
 
 
 def _generated(world: World, rows: int) -> Table:
     return Table(world.schema, world.people(rows, seed=0), world.people(rows // 2, seed=1))
 
 
-TABLES: dict[str, Callable[[], Table]] = {
+TABLES: dict[str, Callable[[int], Table]] = {
     "adult": _adult,
     "balanced": _balanced,
     "credit": _credit,
-    "wide": lambda: _generated(World(columns=101), 16_000),
-    "levels": lambda: _generated(World(columns=16, levels=10_000), 16_000),
+    "wide": lambda seed: _generated(World(columns=101), 16_000),
+    "levels": lambda seed: _generated(World(columns=16, levels=10_000), 16_000),
 }
 
 
 @cache
-def table(name: str) -> Table:
-    """A table by its name."""
-    return TABLES[name]()
+def table(name: str, seed: int = 0) -> Table:
+    """A table by its name, as a seed sees it."""
+    return TABLES[name](seed)

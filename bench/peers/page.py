@@ -57,9 +57,9 @@ The original split: 32,561 training rows, 16,281 test rows, 15 columns, the sche
 The paper's protocol: 11,077 training rows, 1,231 test rows.
 """,
     "credit": """## Credit
-All 492 frauds of the ULB credit-card data and ten honest payments for each, drawn at random; of both classes every fifth row
-is kept for the test: 4,330 training rows (394 frauds), 1,082 test rows. Declared bounds: two days, ±10 for each of the 28
-components (one row in twenty has a value beyond, which counts as the bound), amounts to 30,000.
+The ULB credit-card data: all 492 frauds and, by public coins, one in two hundred honest payments, 1,913 rows, which is how the
+paper's table can be read; each seed holds out another tenth for the test. Declared bounds: two days, ±10 for each of the 28
+components (what lies beyond counts as the bound), amounts to 30,000.
 """,
     "wide": """## A wide table
 Generated (`bench/generated.py`): 101 columns that hang on six hidden traits, 16,000 training rows, 8,000 test rows. A limit of

@@ -43,7 +43,7 @@ def work(run: Run) -> Run:
         return _pictures(run)
     if run["table"] == "cost":
         return _cost(run)
-    rows = table(run["table"])
+    rows = table(run["table"], run["seed"])
     made = Made(rows.train, 0.0, 0.0) if run["method"] == REAL else _made(run, rows)
     if isinstance(made, Failed):
         return {"failed": made.reason}
