@@ -39,8 +39,12 @@ again with other seeds.
 - **smartnoise-synth 1.0.8** (MST, AIM, DP-CTGAN): transformers fitted to declared levels and bounds, not to rows; whole
   numbers in a range below 150 are levels, as the package itself would have them, others fall into 20 bins, whose midpoints
   come back. Its sampler is mbi 1.1.0, the only version on PyPI that it runs with, which orders the rows of a group by what
-  was drawn before: columns that share a parent come out correlated where they are not. That is what a user gets.
-- Peers are installed from PyPI with all versions pinned (`bench/peers/requirements/`).
+  was drawn before: columns that share a parent come out correlated where they are not. That is what a user gets. DP-CTGAN
+  asks before an epoch whether ε is spent, so that the last one goes beyond it, and draws its conditions by the exact
+  frequencies of levels; it is shown as it is.
+- Peers are installed from PyPI with all versions pinned (`bench/peers/requirements/`), each into an environment of its own
+  under `.peers/`: dpmm needs numpy 1.26, and DP-CTGAN a package (packaging) that smartnoise-synth does not name. Rows they made
+  are kept there too.
 
 Judges (`bench/peers/judge.py`): ten classifiers and histogram boosting are trained on synthetic rows and tested on real test
 rows; ROC / PRC of the ten are of **hard predictions** as in the paper; TV is the mean total variation of 1-, 2- and 3-way
@@ -57,7 +61,7 @@ The original split: 32,561 training rows, 16,281 test rows, 15 columns, the sche
 The paper's protocol: 11,077 training rows, 1,231 test rows.
 """,
     "credit": """## Credit
-The ULB credit-card data: all 492 frauds and, by public coins, one in two hundred honest payments, 1,913 rows, which is how the
+The ULB credit-card data: all 492 frauds and, by public coins, one in two hundred honest payments, 1,933 rows, which is how the
 paper's table can be read; each seed holds out another tenth for the test. Declared bounds: two days, ±10 for each of the 28
 components (what lies beyond counts as the bound), amounts to 30,000.
 """,
