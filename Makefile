@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 USE := $(VENV)/.use
 DEV := $(VENV)/.dev
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test lint bench bench-peers clean
 
 $(USE): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -33,6 +33,9 @@ bench: $(DEV)
 	$(BIN)/python -m bench.training
 	$(BIN)/python -m bench.images
 	$(BIN)/python -m bench.adult
+
+bench-peers: $(DEV)
+	$(BIN)/python -m bench.peers
 
 clean:
 	rm -rf $(VENV) demo build dist
