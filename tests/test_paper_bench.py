@@ -142,6 +142,12 @@ def test_an_unknown_table_is_refused() -> None:
         main(["table7"])
 
 
+def test_without_data_it_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DPEARL_DATA", raising=False)
+    with pytest.raises(SystemExit, match="DPEARL_DATA must name"):
+        main(["adult"])
+
+
 # Credit
 
 
@@ -249,6 +255,13 @@ def _blocks(text: str) -> list[list[str]]:
     """Runs of lines that belong to one table."""
     parts = [part.splitlines() for part in text.split("\n\n")]
     return [rows for part in parts if (rows := [row for row in part if row.startswith("|")])]
+
+
+def test_the_readme_tells_what_the_page_tells() -> None:
+    """After more runs, copy the page's short table."""
+    folder = Path(page.__file__).parents[2]
+    short = (page.OUT / "paper.md").read_text().split("## In short\n\n")[1].split("\n\n")[0]
+    assert short in (folder / "README.md").read_text()
 
 
 def test_the_paper_s_figures_name_the_classifiers_that_are_run() -> None:

@@ -27,6 +27,8 @@ def main(wanted: list[str]) -> None:
     unknown = sorted({*wanted} - {*TABLES, "page"})
     if unknown:
         sys.exit(f"no such table: {', '.join(unknown)}; there are {', '.join(TABLES)} and page")
+    if {*(wanted or TABLES)} - {"page", "power", "complexity"} and "DPEARL_DATA" not in os.environ:
+        sys.exit("DPEARL_DATA must name the folder of the data sets")
     workers = int(os.environ.get("BENCH_WORKERS", "2"))
     for name in wanted or TABLES:
         if name != "page":

@@ -65,6 +65,6 @@ def draw_power(done: list[Run], path: Path) -> None:
         place.errorbar(along, rates.mean(axis=1), rates.std(axis=1, ddof=1), color=colour, marker="o", capsize=3, label=sort)
     place.axhline(power.LEVEL, color=PAPER.rule, linestyle="--", linewidth=1)
     place.set(xlabel="dimensions", ylabel="rejection rate", ylim=(0, 1.03))
-    place.legend(frameon=False)
+    figure.legend(*place.get_legend_handles_labels(), loc="outside upper center", ncols=len(power.SORTS), frameon=False)
     place.spines[["top", "right"]].set_visible(False)
     figure.savefig(path, dpi=110)

@@ -12,7 +12,7 @@ from bench.paper import complexity, images, power, printed, resolution, tables
 from bench.paper.figure import draw_histograms, draw_power, draw_samples
 from bench.paper.method import DELTA, Method, printed_epsilon, printed_multiplier
 from bench.paper.targets import Target, targets
-from bench.paper.words import BUDGETS, CREDIT, HEAD, MISSES, READINGS
+from bench.paper.words import BUDGETS, CREDIT, HEAD, MISSES, POWER, READINGS
 
 OUT = Path(__file__).parents[2] / "docs" / "results"
 NAMES = {"mnist": "MNIST", "fashion": "Fashion-MNIST", "adult": "Adult", "credit": "Credit"}
@@ -61,12 +61,35 @@ def own(done: Sequence[Run], **wanted: object) -> list[Run]:
 def _head(done: dict[str, list[Run]]) -> Iterator[str]:
     exact, multiplier = printed_epsilon(1.0, DELTA), printed_multiplier(1.0, DELTA)
     yield HEAD.format(exact=exact, multiplier=multiplier)
+    yield from _short(done)
     yield "## What was to be reached, at (1, 1e-5)\n"
     yield line(["target", "here", "seeds", ""])
     yield line(["---"] * 4)
     for target in targets(done["images"], done["adult"], done["credit"]):
         yield line(_judged(target))
     yield ""
+
+
+def _short(done: dict[str, list[Run]]) -> Iterator[str]:
+    """The table that the README repeats."""
+    columns = (Method.MERF, Method.DPCGAN, Method.PRINTED, Method.OURS)
+    yield "## In short\n"
+    yield line(["", "paper", "as printed", "ours", "DP-MERF", "DPCGAN", "seeds of these four"])
+    yield line(["---"] * 7)
+    for data in images.SETS:
+        runs = {method: own(done["images"], data=data, method=method, epsilon=1.0) for method in columns}
+        here = {method: " / ".join(_image_cells(data, method, runs[method])[1::2]) for method in columns}
+        yield _short_line(f"{NAMES[data]}, FID / KID × 10³", " / ".join(printed.IMAGES[data, Method.PRINTED]), here, runs)
+    for data in ("adult", "credit"):
+        runs = {method: own(done[data], method=method) for method in columns}
+        here = {method: " / ".join(_learnt(done[data], method, printed.AVERAGE, place) for place in (0, 1)) for method in columns}
+        yield _short_line(f"{NAMES[data]}, ROC / PRC", " / ".join(printed.TASKS[data, Method.PRINTED][:2]), here, runs)
+    yield ""
+
+
+def _short_line(name: str, paper: str, here: dict[Method, str], runs: dict[Method, list[Run]]) -> str:
+    order = (Method.PRINTED, Method.OURS, Method.MERF, Method.DPCGAN)
+    return line([name, paper, *(here[method] for method in order), ", ".join(str(len(runs[method])) for method in order)])
 
 
 def _judged(target: Target) -> list[str]:
@@ -83,9 +106,7 @@ def _table_one(done: list[Run]) -> Iterator[str]:
     for method in SHOWN:
         mine = {data: own(done, data=data, method=method, epsilon=1.0) for data in images.SETS}
         cells = [cell for data, runs in mine.items() for cell in _image_cells(data, method, runs)]
-        spent = " / ".join(
-            spread([run["cpu"] for run in runs][:1] and [np.mean([run["cpu"] for run in runs])], 0) for runs in mine.values()
-        )
+        spent = " / ".join(map(_mean_cpu, mine.values()))
         yield line([str(method), *cells, spent, " / ".join(str(len(runs)) for runs in mine.values())])
     yield ""
     yield "The other ε of the paper's figure, our setting:\n"
@@ -198,6 +219,7 @@ def _power(done: list[Run]) -> Iterator[str]:
         draw_power(done, OUT / "power.png")
         yield f"Rejection rates over {power.REPETITIONS} repetitions of {power.TRIALS} trials:\n"
         yield "![Rejection rate over dimensions for three sets of frequencies](power.png)\n"
+        yield POWER + "\n"
 
 
 def _complexity(done: list[Run]) -> Iterator[str]:
