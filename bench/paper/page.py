@@ -187,7 +187,7 @@ def _table_three(done: dict[str, list[Run]]) -> Iterator[str]:
     yield line(["data", "method", *(cell for pair in pairs for cell in (f"{pair}, paper", "here")), "seeds"])
     yield line(["---"] * 13)
     for data, runs in done.items():
-        for method in (Method.REAL, Method.INDEPENDENT, Method.DPCGAN, Method.MERF, Method.PRINTED, Method.OURS, Method.PLAIN):
+        for method in (Method.REAL, *(method for method in Method if method in tables.METHODS[data])):
             mine = own(runs, method=method)
             told = printed.TASKS.get((data, _printed(method)), ("",) * 5)
             here = _task_cells(runs, method, mine)
