@@ -77,8 +77,8 @@ MISSES = """## Where this falls short, and why
   rows differ by some 1e-4 by chance alone.
 - **Critic.** Its gain on images is within the spread over seeds. On Adult noise explains all that it sees, and it leaves the
   weights equal.
-- **The DP-GANs are stronger here than in the paper** on MNIST, and DPCGAN learns something of Adult, where the paper's guesses; the
-  paper does not print their constants. DP-MERF gives no pictures, as in the paper; how far it is from any differs from there.
+- **The DP-GANs are stronger here than in the paper** on MNIST, and DPCGAN learns something of Adult, where the paper's guesses;
+  the paper does not print their constants. DP-MERF gives no pictures, as in the paper; how far it is from any differs from there.
 - **Fig. 2** has another order than the paper's, as told there.
 - **Seeds.** Where fewer than five stand behind a figure, its spread is not known well, or not at all.
 """
