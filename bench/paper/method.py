@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
-import numpy as np
 from scipy.optimize import brentq, minimize_scalar
 
 from dpearl.coded import Coded
@@ -44,15 +43,23 @@ class Method(StrEnum):
         return self in (Method.MERF, Method.PRINTED_PLAIN, Method.PRINTED, Method.PLAIN, Method.OURS)
 
     @property
+    def printed(self) -> bool:
+        """Whether the privacy is the paper's."""
+        return self in (Method.PRINTED, Method.PRINTED_PLAIN)
+
+    @property
+    def omega(self) -> Omega:
+        """What its critic moves."""
+        return Omega.SIGMA if self in (Method.PRINTED, Method.OURS) else Omega.NONE
+
+    @property
     def recipe(self) -> Recipe:
         """The paper's, at its own shares or at ours."""
-        printed = self in (Method.PRINTED, Method.PRINTED_PLAIN)
-        return replace(RECIPES["paper"], auxiliary_share=0.5) if printed else RECIPES["paper"]
+        return replace(RECIPES["paper"], auxiliary_share=0.5) if self.printed else RECIPES["paper"]
 
     def budget(self, epsilon: float) -> Budget:
         """What may be spent: as printed, ε by Rényi accounting, which is somewhat less by an exact one."""
-        printed = self in (Method.PRINTED, Method.PRINTED_PLAIN)
-        return Budget(printed_epsilon(epsilon, DELTA), DELTA) if printed else Budget(epsilon, DELTA)
+        return Budget(printed_epsilon(epsilon, DELTA), DELTA) if self.printed else Budget(epsilon, DELTA)
 
 
 def renyi_epsilon(mu: float, delta: float) -> float:
@@ -102,21 +109,27 @@ def make(method: Method, task: Task, epsilon: float, seed: int) -> Made:
     torch.set_num_threads(1)
     if method is Method.REAL:
         return Made(task.coded, 0.0)
+    if method.embeds:
+        return _embedded(method, task, epsilon, seed)
     start = time.process_time()
-    if method is Method.INDEPENDENT:
-        from bench.baselines.independent import independent
+    rows = _independent(task, epsilon, seed) if method is Method.INDEPENDENT else _gan(method, task, epsilon, seed)
+    return Made(rows, time.process_time() - start)
 
-        made = independent(task.coded, method.budget(epsilon), Relation.REPLACE_ONE, task.wanted, seed)
-        return Made(made, time.process_time() - start)
-    if method in (Method.DPGAN, Method.DPCGAN):
-        from bench.baselines.gan import gan
 
-        conditional = method is Method.DPCGAN
-        return Made(gan(task.coded, method.budget(epsilon), conditional, task.wanted, seed), time.process_time() - start)
-    return _embedded(method, task, epsilon, seed)
+def _independent(task: Task, epsilon: float, seed: int) -> Coded:
+    from bench.baselines.independent import independent
+
+    return independent(task.coded, Budget(epsilon, DELTA), Relation.REPLACE_ONE, task.wanted, seed)
+
+
+def _gan(method: Method, task: Task, epsilon: float, seed: int) -> Coded:
+    from bench.baselines.gan import gan
+
+    return gan(task.coded, Budget(epsilon, DELTA), method is Method.DPCGAN, task.wanted, seed)
 
 
 def _embedded(method: Method, task: Task, epsilon: float, seed: int) -> Made:
+    """A generator from one release; its CPU seconds are those of training, but for DP-MERF's, which hold its release."""
     from bench.baselines.merf import merf
     from dpearl.train import fit
 
@@ -126,10 +139,8 @@ def _embedded(method: Method, task: Task, epsilon: float, seed: int) -> Made:
     else:
         recipe = replace(method.recipe, frequencies=task.frequencies)
         release = release_rows(task.rows, Offer(task.schema, recipe, budget, seed=seed), threads=1)
-        plain = method in (Method.PLAIN, Method.PRINTED_PLAIN)
         start = time.process_time()
-        chosen = replace(task.settings, omega=Omega.NONE if plain else Omega.SIGMA)
-        model = fit(release, chosen, seed, device="cpu", threads=1)
+        model = fit(release, replace(task.settings, omega=method.omega), seed, device="cpu", threads=1)
     spent = time.process_time() - start
-    codes = [*model.codes(task.wanted, seed=seed)]
-    return Made(Coded(model.codec, {name: np.concatenate([part[name] for part in codes]) for name in codes[0]}), spent)
+    parts = [Coded(model.codec, codes) for codes in model.codes(task.wanted, seed=seed)]
+    return Made(Coded.join(parts), spent)
