@@ -12,7 +12,7 @@ from bench.paper import complexity, images, power, printed, resolution, tables
 from bench.paper.figure import draw_histograms, draw_power, draw_samples
 from bench.paper.method import DELTA, Method, printed_epsilon, printed_multiplier
 from bench.paper.targets import Target, targets
-from bench.paper.words import BUDGETS, CREDIT, HEAD, MISSES, POWER, READINGS
+from bench.paper.words import ADULT, BUDGETS, CREDIT, HEAD, MISSES, POWER, READINGS
 
 OUT = Path(__file__).parents[2] / "docs" / "results"
 NAMES = {"mnist": "MNIST", "fashion": "Fashion-MNIST", "adult": "Adult", "credit": "Credit"}
@@ -144,6 +144,7 @@ def _samples(done: list[Run]) -> Iterator[str]:
 
 def _table_two(done: list[Run]) -> Iterator[str]:
     yield "## Table 2: Adult, ten classifiers that learn from synthetic rows\n"
+    yield ADULT + "\n"
     for place, (metric, told) in enumerate((("ROC", printed.ROC), ("PRC", printed.PRC))):
         heads = [cell for method in (Method.REAL, Method.DPCGAN, Method.MERF) for cell in (f"{method}: paper", "here")]
         yield line([metric, *heads, "ours: paper", "as printed", "ours", "ours, no critic", "independent columns"])
