@@ -1,8 +1,8 @@
 """The paper's balanced Adult: bounds and steps are public round figures, levels are the codes of the paper's own file.
 
 The number of rows and their balance are public under replace-one. A number's step is about a hundredth of its range at least:
-frequencies of scale 1/D̄ see no finer, so what a generator does below that is an accident of training, by which trees would tell
-its classes apart.
+frequencies of scale 1/D̄ see no finer, so what a generator does below that is an accident of training, which trees may take for
+a difference between classes.
 """
 
 from __future__ import annotations
