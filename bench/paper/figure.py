@@ -25,12 +25,12 @@ def draw_samples(folder: Path) -> Iterator[tuple[str, str]]:
     for data in images.SETS:
         grids = [images.picture_of(data, Method.OURS, epsilon) for epsilon in images.EPSILONS]
         if _beside(grids, folder / f"{data}.png"):
-            yield f"{data}.png", f"{data}, ours, ε = 0.2, 1, 10, ∞"
+            yield f"{data}.png", f"{data}, ours, from the left: ε = 0.2, 1, 10, ∞"
     for data in images.SETS:
         shown = (Method.DPGAN, Method.DPCGAN, Method.MERF, Method.PRINTED_PLAIN, Method.PRINTED)
         there = [method for method in shown if images.picture_of(data, method, 1.0).exists()]
         if _beside([images.picture_of(data, method, 1.0) for method in there], folder / f"{data}-methods.png"):
-            yield f"{data}-methods.png", f"{data}, ε = 1: {'; '.join(there)}"
+            yield f"{data}-methods.png", f"{data}, ε = 1, from the left: {'; '.join(there)}"
 
 
 def _beside(files: list[Path], path: Path) -> bool:

@@ -138,6 +138,7 @@ def _epsilon_line(done: list[Run], data: str, epsilon: float) -> str:
 
 def _samples(done: list[Run]) -> Iterator[str]:
     yield "## Samples, seed 0: one line a class\n"
+    yield "DPGAN is told no class and makes up its labels; where it makes too few of a class, the line is short.\n"
     for name, words in draw_samples(OUT):
         yield f"{words}:\n\n![{words}]({name})\n"
 

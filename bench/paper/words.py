@@ -51,44 +51,47 @@ READINGS = """## How the paper was read
 
 - **Frequencies.** "1,000 frequencies" is 1,000 points t, each with its cosine and sine, as the sensitivity 2√k/n says. The
   authors' code has 500 cosines and 500 sines.
-- **Scaling.** The text scales numbers to [0, 1], but a tanh ends in [-1, 1]. Here the embedding sees [0, 1] between public bounds
-  (half of 1 + tanh), as the sensitivity of the pairwise distance needs; classifiers see [-1, 1], as in the authors' code.
-- **Schedule.** The paper prints Adam's 0.01 and no schedule; here it falls linearly to zero, chosen on held-out frequencies of an
-  MNIST release.
+- **Scaling.** The text scales numbers to [0, 1], but a tanh ends in [-1, 1]. Here the embedding sees [0, 1] between public
+  bounds (half of 1 + tanh), as the sensitivity of the pairwise distance needs; classifiers see [-1, 1], as in the authors'
+  code.
+- **Schedule.** The paper prints Adam's 0.01 and no schedule; here it falls linearly to zero, chosen on held-out frequencies of
+  an MNIST release.
 - **Hard predictions.** ROC and PRC are those of `predict`, not of scores: that gives the paper's row for real data.
 - **FID network.** The authors' LeNet, trained on MNIST, for both sets. FID over 10 bootstrap resamples, KID over 100 subsets of
   1,000.
-- **Pairwise distance.** Its diameter is √(numbers + 2 · categories) for one-hot levels, not √d; it is taken over disjoint pairs,
-  which has the printed sensitivity in O(n).
+- **Pairwise distance.** Its diameter is √(numbers + 2 · categories) for one-hot levels, not √d; it is taken over disjoint
+  pairs, which has the printed sensitivity in O(n).
 - **Critic.** Weights are self-normalised in log space, one step for every 5 (images) or 10 (tables) of the generator, as in the
   authors' code. Ours maximises what the known noise cannot explain, which the paper's does not.
 - **DP-MERF** is the paper's: frequencies from N(0, I) on rows scaled to [0, 1], our generator, no critic. Its own kernels for
   tables are not used.
-- **Resolution.** Frequencies of scale 1/D̄ see no detail below some tenths of a number's range, so what a generator does there is
-  an accident of training, which trees may take for a difference between classes. The paper leaves resolution open. Here numbers
-  have public steps of about a hundredth of their range (1,000 for a capital gain, 10,000 for fnlwgt), for all methods and for real
-  rows. How much that does differs from release to release; within training rows (10,000 released, 1,077 to test on, 2,000
-  iterations):
+- **Resolution.** Frequencies of scale 1/D̄ see no detail below some tenths of a number's range, so what a generator does there
+  is an accident of training, which trees may take for a difference between classes. The paper leaves resolution open. Here
+  numbers have public steps of about a hundredth of their range (1,000 for a capital gain, 10,000 for fnlwgt), for all methods
+  and for real rows. How much that does differs from release to release; within training rows (10,000 released, 1,077 to test
+  on, 2,000 iterations):
 """
 
 MISSES = """## Where this falls short, and why
 
-- **Numbers keep their means, not their shapes.** At frequencies of scale 1/D̄ a number's phase hardly turns over its whole range
-  where there are many categories, so its mean is all that the release tells; the generator fills in tails at both bounds. That is
-  why independent columns, the floor, are nearer in range queries and marginals, where a good histogram is all it takes, though a classifier learns nothing from them. The paper's own marginals on Adult are as far off.
-- **DP-MERF on Adult** is about as good as ours, where the paper's is much worse: it is ahead in some cells and behind in others, by
-  less than releases of one method differ. Its frequencies are some three times higher there than those at the mean pairwise
-  distance, so that it sees more of numbers, and it spends nothing on their scale. On images, of many more dimensions, the same
-  frequencies see nothing.
-- **Credit.** A held-out tenth has 194 rows with about 49 frauds, so that one seed's ROC is uncertain by some 0.03. At 1,740 training
-  rows noise is most of what is released, and numbers of synthetic rows are broader than real ones: marginals are further off
-  than the paper's.
-- **MMD.** The paper's 1e-7 and 1e-8 are not reached, and with this kernel could not be told from zero: two samples of 2,000 real
-  rows differ by some 1e-4 by chance alone.
+- **Numbers keep their means, not their shapes.** At frequencies of scale 1/D̄ a number's phase hardly turns over its whole
+  range where there are many categories, so its mean is all that the release tells; the generator fills in tails at both bounds.
+  That is why independent columns, the floor, are nearer in range queries and marginals, where a good histogram is all it takes,
+  though a classifier learns nothing from them. The paper's own marginals on Adult are as far off.
+- **DP-MERF on Adult** is about as good as ours, where the paper's is much worse: it is ahead in some cells and behind in
+  others, by no more than our two settings differ, of which the noisier came out ahead. Its frequencies are some three times
+  higher there than those at the mean pairwise distance, so that it sees more of numbers, and it spends nothing on their scale.
+  On images, of many more dimensions, the same frequencies see nothing.
+- **Credit.** A held-out tenth has 194 rows with about 49 frauds, so that one seed's ROC is uncertain by some 0.03. At 1,740
+  training rows the noise on every released number is 0.14, a fifth of the most that the larger class could show, and numbers of
+  synthetic rows are broader than real ones: marginals are further off than the paper's.
+- **MMD.** The paper's 1e-7 and 1e-8 are not reached, and with this kernel could not be told from zero: two samples of 2,000
+  real rows differ by some 1e-4 by chance alone.
 - **Critic.** Its gain on images is within the spread over seeds. On Adult noise explains all that it sees, and it leaves the
   weights equal.
 - **The DP-GANs are stronger here than in the paper** on MNIST, and DPCGAN learns something of Adult, where the paper's guesses;
-  the paper does not print their constants. DP-MERF gives no pictures, as in the paper; how far it is from any differs from there.
+  the paper does not print their constants. DP-MERF gives no pictures, as in the paper; how far it is from any differs from
+  there.
 - **Fig. 2** has another order than the paper's, as told there.
 - **Seeds.** Where fewer than five stand behind a figure, its spread is not known well, or not at all.
 """
