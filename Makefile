@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 USE := $(VENV)/.use
 DEV := $(VENV)/.dev
 
-.PHONY: demo test lint bench bench-peers clean
+.PHONY: demo test lint bench bench-paper bench-peers clean
 
 $(USE): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -31,8 +31,9 @@ test: lint
 bench: $(DEV)
 	$(BIN)/python -m bench.owner
 	$(BIN)/python -m bench.training
-	$(BIN)/python -m bench.images
-	$(BIN)/python -m bench.adult
+
+bench-paper: $(DEV)
+	$(BIN)/python -m bench.paper
 
 bench-peers: $(DEV)
 	$(BIN)/python -m bench.peers

@@ -10,6 +10,7 @@ import hashlib
 import json
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -34,8 +35,15 @@ def work_off(runs: Sequence[Run], work: Callable[[Run], Run], workers: int) -> l
     """Every run's settings and results; what is not there yet is worked off, one thread to a worker."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     todo = [run for run in runs if not place(run).exists()]
-    with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
-        for run, found in zip(todo, pool.map(work, todo), strict=True):
-            print({**run, **found}, flush=True)
-            place(run).write_text(json.dumps({**run, **found}, indent=1) + "\n")
+    with ProcessPoolExecutor(workers, get_context("spawn"), max_tasks_per_child=1) as pool:
+        for run in pool.map(partial(_finish, work=work), todo):
+            print(run, flush=True)
     return finished(runs)
+
+
+def _finish(run: Run, work: Callable[[Run], Run]) -> Run:
+    """A worker keeps what it found at once, so that a stop loses only what is under way; another may have been faster."""
+    if not place(run).exists():
+        found = json.dumps({**run, **work(run)}, indent=1) + "\n"
+        place(run).write_text(found)
+    return finished([run])[0]

@@ -18,8 +18,8 @@ import pyarrow as pa
 import torch
 from torch import Tensor, nn
 
-from bench.adult import schema as adult_schema
-from bench.images import SCHEMA
+from bench.paper.adult import schema as adult_schema
+from bench.paper.images import SCHEMA
 from dpearl.codec import Codec
 from dpearl.design import RECIPES, tabular
 from dpearl.generator import UpConv

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 import torch
+from bench.paper.power import COUNT, EVENLY, ROWS, powers, rejects, split_distances, two_samples, unoptimized
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -215,44 +216,7 @@ def test_the_critics_optimum_converges_to_that_of_the_population() -> None:
     assert mean_gap(0.5**2) < 0.9 * best, "there was something to gain"
 
 
-# The two-sample test of Fig. 2: N(0, I) against N((1, 0, ...), I), 1,000 rows each, 20 frequencies
-
-ROWS, COUNT, SHUFFLES = 1000, 20, 99
-EVENLY, FIRST = np.full(COUNT, 1 / COUNT), np.eye(COUNT)[0]
-
-
-def splits() -> NDArray[np.float32]:
-    """The true split of 2,000 rows into two samples, then random ones: each row takes the difference of two means."""
-    rng, true = np.random.default_rng(0), np.repeat([1 / ROWS, -1 / ROWS], ROWS)
-    return np.stack([true, *(rng.permutation(true) for _ in range(SHUFFLES))]).astype(np.float32)
-
-
-SPLITS = splits()
-
-
-def two_samples(rng: np.random.Generator, dimensions: int, shift: float = 1.0) -> tuple[Floats, Floats]:
-    left, right = rng.standard_normal((2, ROWS, dimensions))
-    right[:, 0] += shift
-    return left, right
-
-
-def unoptimized(rng: np.random.Generator, dimensions: int) -> Floats:
-    """Frequencies that are blind to the first dimension, but for one."""
-    frequencies = rng.standard_normal((dimensions, COUNT))
-    frequencies[0, 1:] = 0
-    return frequencies
-
-
-def split_distances(samples: tuple[Floats, Floats], frequencies: Floats) -> Floats:
-    """|Φ - Φ'|² of each frequency, for the true split and for the random ones."""
-    phases = (np.concatenate(samples) @ frequencies).astype(np.float32)
-    return np.asarray((SPLITS @ np.cos(phases)) ** 2 + (SPLITS @ np.sin(phases)) ** 2)
-
-
-def rejects(distances: Floats, weights: Floats) -> bool:
-    """The permutation test at 5% on the weighted distance: exact, whatever the weights, unless they have seen these rows."""
-    statistics = distances @ weights
-    return bool((statistics >= statistics[0]).mean() <= 0.05)
+# The two-sample test of Fig. 2, as the bench repeats it
 
 
 def surprise(distances: Floats, weights: Floats) -> float:
@@ -290,20 +254,12 @@ def test_the_statistic_of_the_two_sample_test_is_the_packages_distance() -> None
 
 def test_reweighting_raises_the_power_of_the_two_sample_test_in_every_dimension() -> None:
     """Fig. 2: the one frequency that sees the difference, alone, against the same one among 19 that do not."""
-    powers = {}
-    for dimensions in (2, 4, 6):
-        rng, rejected = np.random.default_rng(dimensions), []
-        for _ in range(60):
-            samples, frequencies = two_samples(rng, dimensions), unoptimized(rng, dimensions)
-            normal = split_distances(samples, rng.standard_normal((dimensions, COUNT)))
-            blind = split_distances(samples, frequencies)
-            rejected.append([rejects(blind, EVENLY), rejects(normal, EVENLY), rejects(blind, FIRST)])
-        powers[dimensions] = np.mean(rejected, axis=0)
-    for plain, normal, optimized in powers.values():
+    found = {dimensions: powers(dimensions, trials=60, seed=0) for dimensions in (2, 4, 6)}
+    for plain, normal, optimized in found.values():
         assert optimized > plain + 0.1
         assert normal > plain + 0.1
-    assert powers[2][0] > powers[4][0] > powers[6][0], "it gets harder with the dimension"
-    assert powers[2][2] > powers[4][2] > powers[6][2]
+    assert found[2][0] > found[4][0] > found[6][0], "it gets harder with the dimension"
+    assert found[2][2] > found[4][2] > found[6][2]
 
 
 @pytest.mark.parametrize(("omega", "gain"), [(Omega.SIGMA, 0.03), (Omega.MU_SIGMA, 0.03)])

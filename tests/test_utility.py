@@ -7,13 +7,12 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as parquet
 import pytest
+from bench.paper import adult
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -107,39 +106,11 @@ class Parrot:
 # The paper's row
 
 
-BOUNDS = {
-    "age": (17, 90),
-    "fnlwgt": (10_000, 1_500_000),
-    "education-num": (1, 16),
-    "capital-gain": (0, 99_999),
-    "capital-loss": (0, 5_000),
-    "hours-per-week": (1, 99),
-}
-LEVELS = {
-    "education": 16,
-    "workclass": 9,
-    "marital-status": 7,
-    "occupation": 15,
-    "relationship": 6,
-    "race": 5,
-    "sex": 2,
-    "native-country": 41,
-    "income": 2,
-}
-
-
-def balanced_adult() -> Schema:
-    """As in bench/adult.py: public round bounds, the codes of the paper's own file."""
-    numbers: dict[str, Column] = {name: Number(lower=low, upper=high, step=1) for name, (low, high) in BOUNDS.items()}
-    return Schema(label="income", columns={**numbers, **{name: Category(levels=tuple(range(n))) for name, n in LEVELS.items()}})
-
-
 @pytest.mark.skipif(
     "DPEARL_DATA" not in os.environ, reason="the paper's balanced Adult lies in the folder that DPEARL_DATA names"
 )
 def test_real_rows_give_the_paper_s_row_for_real_data() -> None:
-    folder, schema = Path(os.environ["DPEARL_DATA"]), balanced_adult()
-    train, test = (Coded.of(parquet.read_table(folder / f"adult_balanced_{part}.parquet"), schema) for part in ("train", "test"))
+    train, test = (Coded.of(adult.rows(part), adult.schema()) for part in ("train", "test"))
     found = usefulness({"real": train}, test)
     skills = {skill.learner: skill for skill in found.skills["real"]}
     paper = {"Gaussian NB": (0.629, 0.511), "Bernoulli NB": (0.769, 0.651), "Linear SVM": (0.781, 0.671), "LDA": (0.782, 0.670)}

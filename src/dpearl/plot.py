@@ -18,7 +18,7 @@ from matplotlib.patches import Rectangle
 from numpy.typing import NDArray
 
 from dpearl import container
-from dpearl.codec import ColumnCodec
+from dpearl.codec import Codec, ColumnCodec
 from dpearl.coded import Coded, bin_count, bin_names
 from dpearl.schema import Schema
 from dpearl.svg import PAGE, PAPER, Palette, save, svg, visible
@@ -85,18 +85,25 @@ def histograms(tables: Mapping[str, pa.Table], schema: Schema, title: str, path:
     """Every column of several tables side by side, as shares of their rows, in a PNG."""
     coded = {name: Coded.of(table, schema) for name, table in tables.items()}
     first = next(iter(coded.values()))
-    down = math.ceil(len(first.names) / ACROSS)
+    shares = {name: {table: own.shares(name) for table, own in coded.items()} for name in first.names}
+    share_charts(shares, first.codec, title, path)
+
+
+def share_charts(shares: Mapping[str, Series], codec: Codec, title: str, path: str | Path) -> None:
+    """The shares of every column's bins in several tables, in a PNG."""
+    down = math.ceil(len(shares) / ACROSS)
     with _style(PAPER):
         figure = Figure(figsize=(4.2 * ACROSS, 3.1 * down), layout="constrained")
         places = figure.subplots(down, ACROSS, squeeze=False).ravel()
-        for place, name in zip(places, first.names, strict=False):
-            column, series = first.codec.columns[name], {table: own.shares(name) for table, own in coded.items()}
+        for place, (name, series) in zip(places, shares.items(), strict=False):
+            column = codec.columns[name]
             _draw(place, _shown(_Bars(bin_names(column), series, {}, bins_along(column))), PAPER)
             place.set_title(_short(name, 2 * LETTERS), loc="left", fontsize=11, fontweight="bold")
-        for place in places[len(first.names) :]:
+        for place in places[len(shares) :]:
             place.set_axis_off()
         figure.suptitle(title, fontsize=13)
-        figure.legend(*places[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(tables))
+        handles = places[0].get_legend_handles_labels()
+        figure.legend(*handles, loc="outside lower center", ncols=len(handles[0]))
         with container.placing(path) as file:
             save(figure, file, format="png", dpi=110)
 

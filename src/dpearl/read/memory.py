@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +47,7 @@ class MemorySource:
         pictures = [len(stack) for stack in self.pictures.values()]
         return self.table.num_rows if self.table.num_columns else max(pictures, default=0)
 
-    @property
+    @cached_property
     def types(self) -> dict[str, pa.DataType]:
         unique(self.table.column_names, self.where)
         pictures = {name: picture_type(stack.shape[1:], name) for name, stack in self.pictures.items()}
