@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from dpearl.codec import Codec, Codes, Rows
-from dpearl.design import RECIPES, Design, Recipe, Scale, auxiliary_design, embedding_design
+from dpearl.design import RECIPES, Design, Kind, Recipe, Scale, auxiliary_design, embedding_design, kind_of, public_design
 from dpearl.embeddings import Block
 from dpearl.embeddings.characteristic import draw_characteristic
 from dpearl.embeddings.count import Count
@@ -66,6 +66,14 @@ def blocks(codec: Codec, seed: int = 0, frequencies: int = 5, scale: float = 1.0
     return [Count(codec.classes, 0.5), draw_characteristic(codec, frequencies, scale, seed, 1.0), spread(codec, 1.0)]
 
 
+def designs(schema: Schema, recipe: Recipe, seed: int) -> list[Design]:
+    """Both stages, and the one that stands alone."""
+    if kind_of(schema, recipe) is Kind.FREQUENCIES:
+        return [auxiliary_design(schema, recipe), embedding_design(schema, recipe, 0.7, seed)]
+    first = [] if kind_of(schema, recipe) is Kind.PICTURES else [auxiliary_design(schema, recipe)]
+    return [*first, public_design(schema, recipe, seed), public_design(schema, replace(recipe, scale=Scale.PUBLIC), seed)]
+
+
 def length2(part: NDArray[np.int64]) -> int:
     return sum(value * value for value in part.ravel().tolist())
 
@@ -77,7 +85,8 @@ def moved(design: Design, before: Rows, after: Rows, scales: dict[str, Fraction]
 
 
 def pick(rows: Rows, places: NDArray[np.int64]) -> Rows:
-    return Rows(rows.label[places], rows.coordinates[places], rows.levels[places])
+    codes = {name: own[places] for name, own in rows.codes.items()}
+    return Rows(rows.label[places], rows.coordinates[places], rows.levels[places], codes)
 
 
 @settings(max_examples=150, deadline=None)
@@ -100,15 +109,16 @@ def test_no_neighbours_are_further_apart_than_stated(
 ) -> None:
     rng, unit = np.random.default_rng(seed), Unit(recipe.relation, most)
     codec, size = Codec(schema), most + data.draw(st.integers(0, 6))
-    rows, others = (codec.rows(random_table(schema, size, rng)) for _ in range(2))
+    mine, others = (random_table(schema, size, rng) for _ in range(2))
     theirs = rng.choice(size, data.draw(st.integers(1, most)), replace=False)
     if recipe.relation is Relation.ADD_REMOVE:
-        neighbour = pick(rows, np.setdiff1d(np.arange(size), theirs))
+        changed = {name: np.delete(own, theirs, axis=0) for name, own in mine.items()}
     else:
-        neighbour = Rows(rows.label.copy(), rows.coordinates.copy(), rows.levels.copy())
-        for mine, foreign in zip(vars(neighbour).values(), vars(others).values(), strict=True):
-            mine[theirs] = foreign[theirs]
-    for design in (auxiliary_design(schema, recipe), embedding_design(schema, recipe, 0.7, seed)):
+        changed = {name: own.copy() for name, own in mine.items()}
+        for name, own in changed.items():
+            own[theirs] = others[name][theirs]
+    rows, neighbour = codec.rows(mine), codec.rows(changed)
+    for design in (*designs(schema, recipe, seed), *designs(schema, replace(recipe, frequencies=None), seed)):
         scales = {block.family: Fraction(data.draw(st.integers(1, 10**6))) for block in design.blocks}
         assert moved(design, rows, neighbour, scales) <= design.sensitivity2(unit, scales)
 

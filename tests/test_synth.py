@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from dpearl.moment import Moment
 from dpearl.owner import recipe_with
 from dpearl.release import load_release, load_release_inside
 from dpearl.schema import Schema, parse_schema
-from dpearl.settings import Settings
+from dpearl.settings import MIXTURE, Settings
 from dpearl.statement import privacy_statement
 from dpearl.synth import Synthesis, synthesize
 from dpearl.synthesizer import load_synthesizer
@@ -209,7 +209,8 @@ def test_progress_is_told_of_every_stage() -> None:
 
 def test_recipes_go_by_their_names() -> None:
     assert made_of(small(), SMALL, "paper").release.rows == ROWS
-    assert made_of(small(), SMALL, "auto").release.recipe == "auto"
+    quick = replace(MIXTURE, iterations=2, components=20)
+    assert synthesize(small(), SMALL, 10.0, recipe="auto", settings=quick).release.recipe == "auto"
 
 
 def test_the_ledger_is_charged_once_for_all_that_is_made(tmp_path: Path) -> None:

@@ -27,6 +27,9 @@ _SMALL, _FULL, _ALL = 128, 2**17, 2**18
 """Up to `_SMALL` points a number needs one rung. Up to `_FULL` its finest rung is the declared grid itself, so that values which
 many rows share can be seen, as long as all columns together keep to `_ALL` cells: a noisy value takes 10 µs."""
 
+_WIDE = 40
+"""Columns beyond which a number has its coarse rung alone: each more costs all of them, and shows next to nothing then."""
+
 FEWEST_BINS, MOST_BINS = 4, 64
 """Bins of a column in a pair: fewer would show no shape, and 64 × 64 cells are more than any budget fills."""
 
@@ -98,15 +101,16 @@ def ladders(codec: Codec) -> dict[str, Ladder]:
 
 
 def _ladders(codec: Codec, full: int) -> dict[str, Ladder]:
-    return {name: _ladder(column, codec.schema.columns[name], full) for name, column in codec.features.items()}
+    wide = len(codec.features) > _WIDE
+    return {name: _ladder(column, codec.schema.columns[name], full, wide) for name, column in codec.features.items()}
 
 
-def _ladder(column: ColumnCodec, declared: object, full: int) -> Ladder:
+def _ladder(column: ColumnCodec, declared: object, full: int, wide: bool) -> Ladder:
     points = declared.points if isinstance(declared, (Number, Datetime)) else 0
     if points <= _SMALL:
         return Ladder(column, points, (points,))
-    middle = (_MIDDLE,) if points > 4 * _MIDDLE else ()
-    finest = (points,) if points <= full and (not isinstance(declared, Number) or declared.step is not None) else ()
+    middle = (_MIDDLE,) if points > 4 * _MIDDLE and not wide else ()
+    finest = (points,) if points <= full and not wide and (not isinstance(declared, Number) or declared.step is not None) else ()
     return Ladder(column, points, (BINS, *middle, *finest))
 
 

@@ -32,6 +32,9 @@ _DETERMINED, _SURE = 0.02, 4.0
 """A column is determined by another if at most 2% of the rows, and twice what noise may hide, fall beside the commonest bin of
 each of its bins, and their counts look like noise. A count of four times its noise is certainly more than zero."""
 
+_HIDDEN = 0.05
+"""Share of the rows that noise may hide beside, in one standard deviation; beyond it nothing can be said."""
+
 _LIKE_NOISE = 1.5
 """χ² over its number of values that counts of nothing hardly ever reach."""
 
@@ -129,9 +132,10 @@ def _beside(target: PairTarget, one: int, other: int) -> float:
     rest = table.copy()
     rest[np.arange(len(table)), table.argmax(axis=1)] = 0
     cells = table.size - len(table)
-    if cells == 0 or (rest**2).sum() > _LIKE_NOISE * cells * noise**2:
+    hidden = noise * math.sqrt(cells) / target.rows
+    if cells == 0 or hidden > _HIDDEN or (rest**2).sum() > _LIKE_NOISE * cells * noise**2:
         return math.inf
-    return float(rest.sum() / target.rows - _DETERMINED - 2 * noise * math.sqrt(cells) / target.rows)
+    return float(rest.sum() / target.rows - _DETERMINED - 2 * hidden)
 
 
 def conditional(target: PairTarget, one: int, other: int, returned: NDArray[np.bool_]) -> Floats:

@@ -114,7 +114,7 @@ class PictureGenerator(nn.Module):
         self.mean = nn.Parameter(torch.zeros(classes, size))
         self.factor = nn.Parameter(torch.zeros(classes, size, size))
         self.shift = nn.Parameter(torch.zeros(classes, self.picture.pixels))
-        self.gain = nn.Parameter(torch.tensor(math.log(GAIN)))
+        self.gain = nn.Parameter(torch.tensor([math.log(GAIN)]))
         self.bend = nn.Sequential(nn.Linear(size + classes, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, size))
         self.tone = nn.Parameter(torch.zeros(classes, MAPS))
         self.first = nn.Conv2d(inner, MAPS, 3, padding=1)

@@ -11,6 +11,11 @@ from dpearl.embeddings.moments import Moments
 from dpearl.errors import UsageError
 
 
+def _check_iterations(iterations: int) -> None:
+    if iterations < 1:
+        raise UsageError("the number of iterations must be at least 1")
+
+
 class Omega(StrEnum):
     """Which parameters of the sampling distribution ω the critic moves; `none` is the ablation without critic."""
 
@@ -35,8 +40,7 @@ class Settings:
     omega: Omega = Omega.SIGMA
 
     def __post_init__(self) -> None:
-        if self.iterations < 1:
-            raise UsageError("the number of iterations must be at least 1")
+        _check_iterations(self.iterations)
         if min(self.batch, self.generator_steps) < 1 or not 0 < self.critic_rate <= 1:
             raise UsageError("batch, generator steps and the critic's rate must be positive")
         if not 0 < self.learning_rate <= 1:
@@ -63,8 +67,9 @@ class MixtureSettings:
     bend: float = 0.3
 
     def __post_init__(self) -> None:
-        if min(self.iterations, self.components) < 1:
-            raise UsageError("the number of iterations and of components must be at least 1")
+        _check_iterations(self.iterations)
+        if self.components < 1:
+            raise UsageError("the number of components must be at least 1")
         if not 0 < self.learning_rate <= 1:
             raise UsageError("the learning rate must be more than 0 and at most 1; 0.1 is customary for a mixture")
         if not self.price >= 0 < self.bend:
@@ -92,8 +97,9 @@ class PictureSettings:
         return self.learning_rate * min(1.0, (1 - step / self.iterations) / 0.7)
 
     def __post_init__(self) -> None:
-        if min(self.iterations, self.half) < 1 or not 0 <= self.averaging < 1:
-            raise UsageError("iterations and the batch must be at least 1, and averaging less than 1")
+        _check_iterations(self.iterations)
+        if self.half < 1 or not 0 <= self.averaging < 1:
+            raise UsageError("the batch must be at least 1, and averaging less than 1")
         if not 0 < self.learning_rate <= 1:
             raise UsageError("the learning rate must be more than 0 and at most 1; 0.003 is customary for pictures")
 
