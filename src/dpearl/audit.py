@@ -22,6 +22,7 @@ from dpearl.design import Design
 from dpearl.embed import Embedding, embed
 from dpearl.embeddings.characteristic import draw_characteristic
 from dpearl.embeddings.count import Count
+from dpearl.embeddings.marginals import public_pairs, singles
 from dpearl.embeddings.spread import pairwise_distance, spread
 from dpearl.privacy import Budget, Relation, Unit
 from dpearl.read import open_sources
@@ -37,6 +38,9 @@ _TINY = 1e-6
 Sanitize = Callable[[Embedding, float, Unit], Measurement]
 Row = tuple[float | None, bool]
 
+_COUNTED = parse_schema(
+    {"label": "y", "columns": {"x": {"kind": "number", "lower": 0, "upper": 1, "step": 1}, "y": {"kind": "boolean"}}}
+)
 _SCHEMA = parse_schema({"label": "y", "columns": {"x": {"kind": "number", "lower": 0, "upper": 1}, "y": {"kind": "boolean"}}})
 
 
@@ -75,6 +79,8 @@ def _cases() -> list[Case]:
         Case(frequencies, several, others, (0.0, True)),
         Case(apart, absent, others, (1.0, True), note=", scale"),
         Case(distance, replaced, ((1.0, True),), (1.0, True), (None, True), ", scale"),
+        Case(_marginals(), absent, others, (0.0, True), note=", marginals"),
+        Case(_marginals(), replaced, others, (0.0, True), (1.0, False), ", marginals"),
     ]
 
 
@@ -84,6 +90,12 @@ def _frequencies() -> Design:
     frequencies = draw_characteristic(codec, 2, 1.0, 0, 1.0)
     half_turn = np.full_like(frequencies.lines, 2**31 // int(codec.tops[0]) + 1)
     return Design(_SCHEMA, (Count(codec.classes, 1.0), replace(frequencies, lines=half_turn)))
+
+
+def _marginals() -> Design:
+    """Single columns and columns by class, on so few cells that an attacker can learn the noise of each."""
+    codec = Codec(_COUNTED)
+    return Design(_COUNTED, (Count(codec.classes, 1.0), singles(codec, 1.0), public_pairs(codec, 1.0)))
 
 
 @dataclass(frozen=True)

@@ -26,15 +26,38 @@ UNIT = 2**16
 """The integer that stands for one row: fine enough for rounding σ up to cost nothing."""
 
 
+class _Counts:
+    """What all marginals share: a row adds one unit to one cell of each of them."""
+
+    family: str
+    weight: float
+    classes = 1
+    peak = UNIT
+
+    @property
+    def marginals(self) -> int:
+        """How many there are."""
+        raise NotImplementedError
+
+    @property
+    def norm2(self) -> int:
+        return self.marginals * UNIT**2
+
+    def sensitivity2(self, relation: Relation, same_class: bool) -> int:
+        """A replaced row leaves one cell of each marginal and enters another."""
+        return self.norm2 if relation is Relation.ADD_REMOVE else 2 * self.norm2
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"family": self.family, "weight": self.weight}
+
+
 @dataclass(frozen=True, eq=False)
-class Singles:
+class Singles(_Counts):
     """Single columns at each of their resolutions."""
 
     ladders: Mapping[str, Ladder]
     weight: float
     family = "singles"
-    classes = 1
-    peak = UNIT
 
     @cached_property
     def places(self) -> dict[tuple[str, int], slice]:
@@ -44,15 +67,12 @@ class Singles:
         return {key: slice(stop - size, stop) for (key, size), stop in zip(sizes.items(), stops, strict=True)}
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        return (max(place.stop for place in self.places.values()),)
+    def marginals(self) -> int:
+        return len(self.places)
 
     @property
-    def norm2(self) -> int:
-        return len(self.places) * UNIT**2
-
-    def sensitivity2(self, relation: Relation, same_class: bool) -> int:
-        return reach2(self.norm2, relation)
+    def shape(self) -> tuple[int, ...]:
+        return (max(place.stop for place in self.places.values()),)
 
     def sum(self, rows: Rows) -> NDArray[np.int64]:
         sums = np.zeros(self.shape, np.int64)
@@ -61,15 +81,12 @@ class Singles:
             sums[place] = np.bincount(cells, minlength=place.stop - place.start)
         return sums * UNIT
 
-    def to_dict(self) -> dict[str, Any]:
-        return {"family": self.family, "weight": self.weight}
-
     def arrays(self) -> dict[str, NDArray[Any]]:
         return {}
 
 
 @dataclass(frozen=True, eq=False)
-class Pairs:
+class Pairs(_Counts):
     """Every column by class, and pairs of columns on their grids, by class where there are few."""
 
     classes_seen: int
@@ -78,8 +95,6 @@ class Pairs:
     pairs: NDArray[np.int64]
     weight: float
     family = "pairs"
-    classes = 1
-    peak = UNIT
 
     @property
     def groups(self) -> int:
@@ -104,15 +119,12 @@ class Pairs:
         return [slice(stop - size, stop) for size, stop in zip(cells, stops, strict=True)]
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        return (self.places[-1].stop,)
+    def marginals(self) -> int:
+        return len(self.places)
 
     @property
-    def norm2(self) -> int:
-        return len(self.places) * UNIT**2
-
-    def sensitivity2(self, relation: Relation, same_class: bool) -> int:
-        return reach2(self.norm2, relation)
+    def shape(self) -> tuple[int, ...]:
+        return (self.places[-1].stop,)
 
     def sum(self, rows: Rows) -> NDArray[np.int64]:
         sums = np.zeros(self.shape, np.int64)
@@ -129,16 +141,8 @@ class Pairs:
         for one, other in self.pairs:
             yield (group * self.sizes[one] + bins[one]) * self.sizes[other] + bins[other]
 
-    def to_dict(self) -> dict[str, Any]:
-        return {"family": self.family, "weight": self.weight}
-
     def arrays(self) -> dict[str, NDArray[Any]]:
         return {"bins": np.concatenate([grid.bins for grid in self.grids.values()]), "pairs": self.pairs}
-
-
-def reach2(norm2: int, relation: Relation) -> int:
-    """A replaced row leaves one cell of each marginal and enters another."""
-    return norm2 if relation is Relation.ADD_REMOVE else 2 * norm2
 
 
 def singles(codec: Codec, weight: float) -> Singles:
