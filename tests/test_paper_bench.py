@@ -17,6 +17,7 @@ from bench.paper import adult, complexity, credit, figure, images, page, power, 
 from bench.paper.__main__ import TABLES, main
 from bench.paper.method import Made, Method, Task, make, printed_epsilon, printed_multiplier, renyi_epsilon
 from bench.paper.targets import Target, targets, values
+from bench.peers.plan import runs as peers_runs
 from dp_accounting.dp_event import GaussianDpEvent
 from dp_accounting.rdp import RdpAccountant
 
@@ -126,6 +127,7 @@ def test_all_runs_have_places_of_their_own() -> None:
 def test_kept_runs_belong_to_a_run_that_is_listed() -> None:
     """A change of settings must take its old results along or away."""
     listed = {place(run).name for listed, _ in TABLES.values() for run in listed()}
+    listed |= {place(run).name for run in peers_runs()}
     assert {path.name for path in cache.FOLDER.glob("*.json")} <= listed
 
 
