@@ -86,7 +86,7 @@ class Misfit:
     """χ² of a mixture's expected counts against the released ones."""
 
     def __init__(self, target: PairTarget) -> None:
-        self.rows, self.starts = target.rows, target.starts
+        self.rows = target.rows
         known = (target.singles, target.columns, target.pairs)
         self.singles, self.columns, self.pairs = (tuple(torch.from_numpy(part).float() for part in own) for own in known)
         self.values = int((target.pairs[1] > 0).sum()) // 2 + target.columns[1].size + int((target.singles[1] > 0).sum())
