@@ -163,19 +163,18 @@ class Play:
 
     def _drawn(self, count: int) -> tuple[Tensor, Tensor]:
         """Latent noise, and classes by their place."""
-        place = torch.randint(len(self.classes), (count,), generator=self.chance)
+        place = self._places(count)
         return torch.randn(count, self.generator.latent, generator=self.chance), place
+
+    def _places(self, count: int) -> Tensor:
+        return torch.randint(len(self.classes), (count,), generator=self.chance)
 
     @torch.inference_mode()
     def chunks(self, count: int) -> Iterator[dict[str, Codes]]:
         """Rows on the schema's grid, laid there as a Synthesizer lays them."""
         for start in range(0, count, CHUNK):
-            latent, place = self._drawn(min(CHUNK, count - start))
-            drafts = self.generator.eval().drafts(latent, place)
-            codes: dict[str, Codes] = {}
-            for name, column in self.codec.features.items():
-                levels = np.array(column.returns)[drafts[name].levels.argmax(dim=1).numpy()]
-                codes[name] = column.code(drafts[name].positions.numpy().astype(np.float64), levels)
+            place = self._places(min(CHUNK, count - start))
+            codes = self.generator.eval().draw(place, self.chance)
             if self.codec.classes > 1:
                 codes[str(self.codec.schema.label)] = np.array(self.classes)[place.numpy()]
             yield codes
