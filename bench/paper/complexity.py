@@ -19,6 +19,7 @@ from bench.paper import adult
 from dpearl.codec import Codec
 from dpearl.design import RECIPES
 from dpearl.embed import embed
+from dpearl.engines.local import Local
 from dpearl.owner import Offer, release_rows
 from dpearl.privacy import Budget
 from dpearl.read import open_sources
@@ -50,7 +51,7 @@ def embedding(n: int, k: int, d: int) -> Callable[[], Any]:
     values = np.random.default_rng(0).random((n, d))
     sources = open_sources(pa.table({f"x{i}": values[:, i] for i in range(d)}))
     design = design_for(parse_schema({"columns": numbers_schema(d)}), k)
-    return lambda: embed(sources, design, threads=1)
+    return lambda: embed(sources, design, Local(threads=1))
 
 
 def training(n: int) -> Callable[[], None]:

@@ -1,37 +1,30 @@
-"""Rows → exact integer sums. Everything in this file is private.
+"""Rows → exact integer sums, and their private file. Everything in this file is private.
 
-Sums are int64, so they are the same for every batch size, row order, number of threads and
-split into shards, bit for bit, and shards add up to the whole. (The paper's pairwise distance alone
-hangs on the order in which rows are read: it pairs them by place.)
+Which engine sums makes no difference to the sums, and shards add up to the whole.
 """
 
 from __future__ import annotations
 
 import hashlib
-import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from dpearl import container
-from dpearl.cells import MISSING_WORDS, cell_texts
 from dpearl.design import Design, load_design
-from dpearl.embeddings.spread import CHUNK
+from dpearl.embeddings.spread import PairwiseDistance
+from dpearl.engines import Engine
+from dpearl.engines.local import Local
 from dpearl.errors import FileError, UsageError
-from dpearl.read import Source, batches, storage_names
+from dpearl.read import Reading, Source, storage_names
+from dpearl.sums import Progress, blocks_of
 
 PARTIAL = "dpearl-partial"
 _EMPTY = "empty"
 """A shard without rows: it counts as a shard all the same, or the noise would tell that it is empty."""
-_NOBODY = {None, *(word.encode() for word in MISSING_WORDS)}
-Progress = Callable[[int], None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,65 +38,16 @@ class Embedding:
     types: Mapping[str, str]
 
 
-def embed(
-    sources: Sequence[Source],
-    design: Design,
-    threads: int | None = None,
-    progress: Progress | None = None,
-    batch_rows: int = CHUNK,
-) -> Embedding:
-    """Sum the design's blocks over all rows; memory does not grow with their number."""
-    sums = {block.family: np.zeros(block.shape, np.int64) for block in design.blocks}
-    rows = 0
-    tables = _bounded(batches(sources, design.schema, batch_rows), design)
-    workers = threads or os.cpu_count() or 1
-    with threadpool_limits(1), ThreadPoolExecutor(workers) as pool:
-        for count, parts in _in_order(pool, lambda table: _sum(table, design), tables, 2 * workers):
-            rows += count
-            for family, part in parts.items():
-                sums[family] += part
-            if progress:
-                progress(count)
+def embed(sources: Sequence[Source], design: Design, engine: Engine | None = None, progress: Progress | None = None) -> Embedding:
+    """Sum the design's blocks over all rows."""
+    engine, reading = engine or Local(), Reading.of(sources, design.schema)
+    if design.find(PairwiseDistance) and not (engine.placed and reading.placed):
+        raise UsageError(
+            "the pairwise distance pairs rows by their place in files: use --engine local on files, or --scale public"
+        )
+    total = engine.total(reading, design, progress)
+    rows, sums = int(total[0]), blocks_of(total, design)
     return Embedding(design, sums, rows, (_fingerprint(design, sums) if rows else _EMPTY,), storage_names(sources, design.schema))
-
-
-def _sum(table: pa.Table, design: Design) -> tuple[int, dict[str, NDArray[np.int64]]]:
-    rows = design.codec.rows(design.codec.encode(table))
-    return len(rows), {block.family: block.sum(rows) for block in design.blocks}
-
-
-def _in_order(pool: ThreadPoolExecutor, work: Callable[[pa.Table], Any], items: Iterable[pa.Table], ahead: int) -> Iterator[Any]:
-    """Map over threads, at most `ahead` items under way, so that a fast reader cannot fill memory."""
-    pending: list[Future[Any]] = []
-    for item in items:
-        pending.append(pool.submit(work, item))
-        if len(pending) >= ahead:
-            yield pending.pop(0).result()
-    for future in pending:
-        yield future.result()
-
-
-def _bounded(tables: Iterable[pa.Table], design: Design) -> Iterator[pa.Table]:
-    """Keep at most the declared number of rows of each person; a row that names nobody is left out."""
-    person, most = design.schema.person, design.schema.rows_per_person
-    if person is None:
-        yield from tables
-        return
-    seen: dict[bytes | None, int] = {}
-    for table in tables:
-        keep = np.zeros(len(table), bool)
-        for place, who in enumerate(_people(table.column(person))):
-            if who not in _NOBODY and seen.get(who, 0) < most:
-                seen[who] = seen.get(who, 0) + 1
-                keep[place] = True
-        if keep.any():
-            yield table.filter(pa.array(keep))
-
-
-def _people(ids: pa.ChunkedArray) -> list[bytes | None]:
-    """Who each row belongs to, as text: 7, 7.0 and "7" are one person, and no text stops a release."""
-    people: list[bytes | None] = cell_texts(ids).cast(pa.binary()).to_pylist()
-    return people
 
 
 def _fingerprint(design: Design, sums: Mapping[str, NDArray[np.int64]]) -> str:

@@ -7,7 +7,8 @@ before anything is charged. Content is never checked: that is the codec's busine
 from __future__ import annotations
 
 import glob
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +16,15 @@ import pyarrow as pa
 
 from dpearl.cells import cell_texts, is_number, is_text
 from dpearl.codec import check_storage, storage_name
-from dpearl.errors import DataError
+from dpearl.errors import DataError, UsageError
 from dpearl.read.memory import MemorySource
 from dpearl.read.pictures import FolderSource, NpzSource, is_picture
 from dpearl.read.source import Source
+from dpearl.read.spark import SparkSource
 from dpearl.read.tables import CsvSource, ParquetSource
 from dpearl.schema import Column, Image, Number, Schema
 
-__all__ = ["Source", "batches", "open_sources", "storage_names"]
+__all__ = ["Reading", "Source", "batches", "open_sources", "storage_names"]
 
 _READERS: dict[str, type[CsvSource] | type[ParquetSource] | type[NpzSource]] = {
     ".csv": CsvSource,
@@ -37,6 +39,8 @@ _READERS: dict[str, type[CsvSource] | type[ParquetSource] | type[NpzSource]] = {
 
 def open_sources(data: Any) -> list[Source]:
     """Sources of a path, a glob, several of them, or a table in memory."""
+    if hasattr(data, "mapInArrow"):
+        return [SparkSource(data)]
     if isinstance(data, (str, Path)):
         data = [data]
     if not (isinstance(data, Sequence) and data and all(isinstance(item, (str, Path)) for item in data)):
@@ -48,23 +52,67 @@ def open_sources(data: Any) -> list[Source]:
     return sources
 
 
+@dataclass(frozen=True)
+class Reading:
+    """All rows of some sources under one schema, structure checked.
+
+    `types` hang on all of the sources, so that a piece that is read elsewhere is read the same.
+    """
+
+    sources: tuple[Source, ...]
+    schema: Schema
+    types: Mapping[str, pa.DataType]
+
+    @classmethod
+    def of(cls, sources: Sequence[Source], schema: Schema) -> Reading:
+        for source in sources:
+            _check(source, schema)
+        return cls(tuple(sources), schema, {name: _common(name, sources, schema) for name in schema.reads})
+
+    @property
+    def where(self) -> str:
+        return ", ".join(source.where for source in self.sources)
+
+    @property
+    def placed(self) -> bool:
+        """Whether every row keeps its place from one reading to the next."""
+        return all(source.placed for source in self.sources)
+
+    @property
+    def pieces(self) -> list[Reading]:
+        """The same rows in parts, each of which any process can read."""
+        for source in self.sources:
+            if not source.pieces and source.rows != 0:
+                raise UsageError(f"{source.where}: cannot be read by other machines; use --engine local, or files that they see")
+        return [replace(self, sources=(piece,)) for source in self.sources for piece in source.pieces]
+
+    def tables(self, rows: int) -> Iterator[pa.Table]:
+        """All rows in tables of exactly `rows` rows, the last one shorter; only declared columns."""
+        pending: list[pa.RecordBatch] = []
+        count = 0
+        for source in self.sources:
+            for batch in source.batches(self.schema):
+                pending.append(self.cast(batch, source.where))
+                count += len(batch)
+                while count >= rows:
+                    table = pa.Table.from_batches(pending).combine_chunks()
+                    yield table.slice(0, rows)
+                    pending, count = table.slice(rows).to_batches(), count - rows
+        if count:
+            yield pa.Table.from_batches(pending).combine_chunks()
+
+    def cast(self, batch: pa.RecordBatch, where: str) -> pa.RecordBatch:
+        """Every cell can be read in the common type, unless a dictionary is damaged."""
+        try:
+            columns = [_in_type(column, self.types[name]) for name, column in zip(batch.schema.names, batch.columns, strict=True)]
+        except pa.ArrowException:
+            raise DataError(f"{where}: its dictionaries do not fit its cells; the file is damaged, get an intact copy") from None
+        return pa.RecordBatch.from_arrays(columns, batch.schema.names)
+
+
 def batches(sources: Sequence[Source], schema: Schema, rows: int) -> Iterator[pa.Table]:
-    """All rows in tables of exactly `rows` rows, the last one shorter; only declared columns."""
-    for source in sources:
-        _check(source, schema)
-    types = {name: _common(name, sources, schema) for name in schema.reads}
-    pending: list[pa.RecordBatch] = []
-    count = 0
-    for source in sources:
-        for batch in source.batches(schema):
-            pending.append(_cast(batch, types, source.where))
-            count += len(batch)
-            while count >= rows:
-                table = pa.Table.from_batches(pending).combine_chunks()
-                yield table.slice(0, rows)
-                pending, count = table.slice(rows).to_batches(), count - rows
-    if count:
-        yield pa.Table.from_batches(pending).combine_chunks()
+    """All rows of some sources, in tables of exactly `rows` rows."""
+    return Reading.of(sources, schema).tables(rows)
 
 
 def _check(source: Source, schema: Schema) -> None:
@@ -99,15 +147,6 @@ def _plain(storage: pa.DataType) -> pa.DataType:
 def _holds_ids(storage: pa.DataType) -> bool:
     plain = _plain(storage)
     return is_text(plain) or is_number(plain) or bool(pa.types.is_null(plain))
-
-
-def _cast(batch: pa.RecordBatch, types: dict[str, pa.DataType], where: str) -> pa.RecordBatch:
-    """Every cell can be read in the common type, unless a dictionary is damaged."""
-    try:
-        columns = [_in_type(column, types[name]) for name, column in zip(batch.schema.names, batch.columns, strict=True)]
-    except pa.ArrowException:
-        raise DataError(f"{where}: its dictionaries do not fit its cells; the file is damaged, get an intact copy") from None
-    return pa.RecordBatch.from_arrays(columns, batch.schema.names)
 
 
 def _in_type(cells: pa.Array, storage: pa.DataType) -> pa.Array:

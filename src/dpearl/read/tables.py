@@ -6,8 +6,9 @@ import codecs
 import csv
 import io
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -19,6 +20,8 @@ from dpearl.errors import DataError
 from dpearl.schema import Schema
 
 _BLOCK = 4 * 2**20
+_PIECE = 2**18
+"""Rows of a Parquet file that one task reads: seconds of work, so that little is lost with a worker."""
 
 
 def unique(names: list[str], where: str) -> list[str]:
@@ -91,8 +94,13 @@ class CsvSource:
 
     path: Path
     typed = False
+    placed = True
     rows = None
     guessed: ClassVar[dict[str, str]] = {}
+
+    @property
+    def pieces(self) -> list[CsvSource]:
+        return [self]
 
     @property
     def where(self) -> str:
@@ -206,19 +214,37 @@ def _csv_reason(message: str) -> str:
 
 @dataclass(frozen=True)
 class ParquetSource:
-    """One Parquet file, streamed."""
+    """One Parquet file, or neighbouring row groups of it, streamed."""
 
     path: Path
+    groups: range | None = None
     typed = True
+    placed = True
 
     @property
     def where(self) -> str:
-        return str(self.path)
+        return f"{self.path}{f', row groups {self.groups[0]} to {self.groups[-1]}' if self.groups else ''}"
 
     @cached_property
     def rows(self) -> int:
+        return sum(self._sizes)
+
+    @property
+    def _sizes(self) -> list[int]:
+        """Rows of each row group."""
         with self._open() as file:
-            return int(file.metadata.num_rows)
+            groups = range(file.metadata.num_row_groups) if self.groups is None else self.groups
+            return [int(file.metadata.row_group(group).num_rows) for group in groups]
+
+    @property
+    def pieces(self) -> list[ParquetSource]:
+        """Row groups that together hold enough rows to be worth a task."""
+        starts, held = [0], 0
+        for group, rows in enumerate(self._sizes):
+            if held and held + rows > _PIECE:
+                starts, held = [*starts, group], 0
+            held += rows
+        return [replace(self, groups=range(start, stop)) for start, stop in pairwise([*starts, len(self._sizes)]) if start < stop]
 
     @cached_property
     def guessed(self) -> dict[str, str]:
@@ -246,7 +272,7 @@ class ParquetSource:
     def batches(self, schema: Schema) -> Iterator[pa.RecordBatch]:
         with self._open() as file:
             try:
-                for batch in file.iter_batches(batch_size=2**14, columns=schema.reads, use_threads=False):
+                for batch in file.iter_batches(2**14, self.groups, schema.reads, use_threads=False):
                     yield batch.select(schema.reads)
             except (OSError, pa.ArrowException):
                 raise DataError(f"{self.where}: cannot be read to its end; is it truncated?") from None
