@@ -67,7 +67,7 @@ def training(n: int) -> Callable[[], None]:
         for name, column in codec.columns.items()
     }
     offer = Offer(codec.schema, RECIPES["paper"], Budget(1.0, 1e-5))
-    under_way = Training(release_rows(codec.decode(codes), offer, threads=1), TABLES, 0, torch.device("cpu"))
+    under_way = Training(release_rows(codec.decode(codes), offer, engine=Local(threads=1)), TABLES, 0, torch.device("cpu"))
 
     def advance() -> None:
         for _ in range(STEPS):

@@ -141,7 +141,7 @@ def _embedded(method: Method, task: Task, epsilon: float, seed: int) -> Made:
         recipe = replace(method.recipe, frequencies=task.frequencies)
         release = release_rows(task.rows, Offer(task.schema, recipe, budget, seed=seed), engine=Local(threads=1))
         start = time.process_time()
-        model = fit(release, replace(task.settings, omega=method.omega), seed, device="cpu", engine=Local(threads=1))
+        model = fit(release, replace(task.settings, omega=method.omega), seed, device="cpu", threads=1)
     spent = time.process_time() - start
     parts = [Coded(model.codec, codes) for codes in model.codes(task.wanted, seed=seed)]
     return Made(Coded.join(parts), spent)

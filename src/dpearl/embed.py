@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -36,6 +36,8 @@ class Embedding:
     rows: int
     shards: tuple[str, ...]
     types: Mapping[str, str]
+    counted: Mapping[str, str] = field(default_factory=dict)
+    """Files that a running sum has counted: the digest of their content, and their name."""
 
 
 def embed(sources: Sequence[Source], design: Design, engine: Engine | None = None, progress: Progress | None = None) -> Embedding:
@@ -67,22 +69,31 @@ def merge(embeddings: Sequence[Embedding]) -> Embedding:
         raise UsageError("the partial sums have different designs; embed all shards with the same schema and options")
     if len(set(held)) < len(held):
         raise UsageError("the same shard is given twice (equal sums); leave one out, or embed equal rows in one shard")
+    counted = [digest for embedding in embeddings for digest in embedding.counted]
+    if len(set(counted)) < len(counted):
+        raise UsageError("the same file was counted in two of the partial sums; leave one of them out")
     sums = {family: sum((e.sums[family] for e in embeddings), np.zeros_like(first.sums[family])) for family in first.sums}
-    return Embedding(first.design, sums, sum(e.rows for e in embeddings), tuple(sorted(shards)), first.types)
+    names = {digest: name for embedding in embeddings for digest, name in embedding.counted.items()}
+    return Embedding(first.design, sums, sum(e.rows for e in embeddings), tuple(sorted(shards)), first.types, names)
 
 
 def save_partial(embedding: Embedding, path: str | Path) -> None:
     """Write private sums: readable by their owner alone, and marked as what they are."""
+    container.place_file(path, packed_partial(embedding), mode=0o600)
+
+
+def packed_partial(embedding: Embedding) -> bytes:
+    """The file of private sums, marked as what it is."""
     meta = {
         "PRIVATE": "exact sums over sensitive rows, not sanitized: keep secret, delete after release",
         "design": embedding.design.to_dict(),
         "rows": embedding.rows,
         "shards": list(embedding.shards),
         "types": dict(embedding.types),
+        "counted": dict(embedding.counted),
     }
     sums = {f"sums.{family}": array for family, array in embedding.sums.items()}
-    content, _ = container.pack(PARTIAL, meta, {**embedding.design.arrays(), **sums})
-    container.place_file(path, content, mode=0o600)
+    return container.pack(PARTIAL, meta, {**embedding.design.arrays(), **sums})[0]
 
 
 def load_partial(path: str | Path) -> Embedding:
@@ -92,7 +103,8 @@ def load_partial(path: str | Path) -> Embedding:
         sums = {name.removeprefix("sums."): array for name, array in arrays.items() if name.startswith("sums.")}
         design = load_design(meta["design"], {name: array for name, array in arrays.items() if not name.startswith("sums.")})
         fits = design.fits(sums)
-        embedding = Embedding(design, sums, int(meta["rows"]), tuple(meta["shards"]), dict(meta["types"]))
+        held = int(meta["rows"]), tuple(meta["shards"]), dict(meta["types"]), dict(meta.get("counted", {}))
+        embedding = Embedding(design, sums, *held)
     except (KeyError, TypeError, ValueError):
         fits = False
     if not fits:

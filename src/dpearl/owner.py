@@ -127,7 +127,7 @@ def release_rows(
         ledger.check(ledger_path, offer.budget, offer.mu, offer.unit)
     stage = next(iter(offer.sketch))
     first = embed(sources, offer.sketch[stage], engine, _bar(progress, stage, sources))
-    _charge(offer, ledger_path, output)
+    charge(offer, ledger_path, output)
     measured = {stage: sanitize(first, offer.targets[stage], offer.unit)}
     if stage == "auxiliary":
         design = offer.design(measured["auxiliary"], first.rows if _public_rows(offer) else None)
@@ -139,7 +139,7 @@ def release_rows(
 
 def release_sums(partial: Embedding, offer: Offer, ledger_path: str | Path | None = None, output: str = "") -> Release:
     """A release of sums that were made elsewhere: noise once, at the end."""
-    _charge(offer, ledger_path, output)
+    charge(offer, ledger_path, output)
     return _release(offer, {"embedding": sanitize(partial, offer.targets["embedding"], offer.unit)}, partial)
 
 
@@ -185,8 +185,16 @@ def embed_shard(
     data: Any, schema: Schema, recipe: Recipe, seed: int = 0, engine: Engine | None = None, progress: Stages | None = None
 ) -> Embedding:
     """Sums of one shard under a design that needs nothing from the data, so that all shards share it."""
-    design = public_design(schema, replace(recipe, scale=Scale.PUBLIC), seed)
-    sources = open_sources(data)
+    return embed_all(open_sources(data), shard_design(schema, recipe, seed), engine, progress)
+
+
+def shard_design(schema: Schema, recipe: Recipe, seed: int) -> Design:
+    """The design that all shards share: the schema and public constants decide on it."""
+    return public_design(schema, replace(recipe, scale=Scale.PUBLIC), seed)
+
+
+def embed_all(sources: Sequence[Source], design: Design, engine: Engine | None, progress: Stages | None) -> Embedding:
+    """One pass over the rows of some sources, shown as it goes."""
     return embed(sources, design, engine, _bar(progress, "embedding", sources))
 
 
@@ -196,7 +204,8 @@ def _bar(progress: Stages | None, stage: str, sources: Sequence[Source]) -> Prog
     return progress(stage, sum(filter(None, sizes)) if all(sizes) else None) if progress else None
 
 
-def _charge(offer: Offer, path: str | Path | None, output: str) -> None:
+def charge(offer: Offer, path: str | Path | None, output: str) -> None:
+    """Record the whole cost, where there is a ledger, before any noise is drawn."""
     if path is not None:
         ledger.charge(path, offer.budget, offer.mu, offer.unit, offer.digest, output)
 

@@ -1,7 +1,7 @@
 """Who runs the map and the additions: one machine, a Dask cluster, a Spark session. Private.
 
 An engine is a short file. What it does with rows is in `sums` (map a batch to sums, add sums) and `persons` (at most m rows
-of a person), so all of them give the same integers. Only `local` is imported with dpearl; the others bring their own libraries.
+of a person), so all of them give the same integers. Dask and pyspark are imported when they are used.
 """
 
 from __future__ import annotations
@@ -10,6 +10,10 @@ from enum import StrEnum
 from typing import Protocol
 
 from dpearl.design import Design
+from dpearl.engines.dask import Dask
+from dpearl.engines.local import MEGABYTES, Local
+from dpearl.engines.spark import Spark
+from dpearl.errors import UsageError
 from dpearl.read import Reading
 from dpearl.sums import Progress, Sums
 
@@ -29,3 +33,14 @@ class EngineName(StrEnum):
     LOCAL = "local"
     DASK = "dask"
     SPARK = "spark"
+
+
+def engine_named(name: EngineName, scheduler: str | None, threads: int | None, memory: int = MEGABYTES) -> Engine:
+    """The engine of this name: `threads` are threads, workers or Spark's cores here, where no cluster is named."""
+    if name is EngineName.DASK:
+        return Dask(scheduler, threads)
+    if name is EngineName.SPARK:
+        return Spark(master=scheduler or (f"local[{threads}]" if threads else None))
+    if scheduler is not None:
+        raise UsageError("--scheduler names a cluster; add --engine dask or --engine spark")
+    return Local(threads, memory)

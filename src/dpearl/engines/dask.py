@@ -151,7 +151,8 @@ def _kept(ballots: Sequence[Ballots], most: int) -> Ballots:
 
 
 def _of_piece(ballots: Ballots, number: int) -> Ballots:
-    return ballots[ballots[:, -1] // np.uint64(_BATCHES) == number]
+    mine: Ballots = ballots[ballots[:, -1] // np.uint64(_BATCHES) == number]
+    return mine
 
 
 def _sum_kept(piece: Reading, design: Design, number: int, ballots: Sequence[Ballots]) -> Sums:

@@ -59,6 +59,7 @@ class Spark:
         builder = SparkSession.builder.appName("dpearl").config("spark.ui.enabled", "false")
         if (self.master or "local").startswith("local"):
             builder = builder.config(map=dict.fromkeys(("spark.driver.host", "spark.driver.bindAddress"), "127.0.0.1"))
+            builder = builder.config("spark.sql.shuffle.partitions", FAN).config("spark.ui.showConsoleProgress", "false")
             os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else workers take whatever python3 is
         try:
             started = builder.master(self.master or "local[*]").getOrCreate()

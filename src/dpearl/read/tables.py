@@ -17,6 +17,7 @@ import pyarrow.csv as arrow_csv
 import pyarrow.parquet as parquet
 
 from dpearl.errors import DataError
+from dpearl.read.stores import Remote
 from dpearl.schema import Schema
 
 _BLOCK = 4 * 2**20
@@ -92,7 +93,7 @@ def _text(data: bytes, decoder: codecs.IncrementalDecoder, where: str, final: bo
 class CsvSource:
     """Delimited text with a header. All cells are read as text, so no type is guessed from content."""
 
-    path: Path
+    path: Path | Remote
     typed = False
     placed = True
     rows = None
@@ -150,6 +151,8 @@ class CsvSource:
         return delimiter.encode() * len(names) + b"\0\n"
 
     def _open(self) -> Any:
+        if isinstance(self.path, Remote):
+            return self.path.store.open_input_stream(self.path.path)
         return pa.input_stream(self.path, compression="detect", buffer_size=None)
 
     def batches(self, schema: Schema) -> Iterator[pa.RecordBatch]:
@@ -216,7 +219,7 @@ def _csv_reason(message: str) -> str:
 class ParquetSource:
     """One Parquet file, or neighbouring row groups of it, streamed."""
 
-    path: Path
+    path: Path | Remote
     groups: range | None = None
     typed = True
     placed = True
@@ -263,7 +266,8 @@ class ParquetSource:
 
     def _open(self) -> parquet.ParquetFile:
         try:
-            return parquet.ParquetFile(self.path, pre_buffer=False, buffer_size=2**20)
+            file = self.path.store.open_input_file(self.path.path) if isinstance(self.path, Remote) else self.path
+            return parquet.ParquetFile(file, pre_buffer=False, buffer_size=2**20)
         except UnicodeDecodeError:
             raise DataError(f"{self.where}: a column name is not UTF-8; rename that column") from None
         except (OSError, pa.ArrowException):
