@@ -50,7 +50,7 @@ def hashes(table: pa.Table | pa.RecordBatch, codec: Codec, codes: Mapping[str, C
 
 def packed(codes: Mapping[str, Codes]) -> list[bytes]:
     """All codes of each row, as bytes."""
-    flat = [np.ascontiguousarray(code).reshape(len(code), -1) for code in codes.values()]
+    flat = [np.ascontiguousarray(code).reshape(len(code), int(np.prod(code.shape[1:]))) for code in codes.values()]
     matrix = np.concatenate([code.view(np.uint8) for code in flat], axis=1)
     width, content = matrix.shape[1], matrix.tobytes()
     return [content[start : start + width] for start in range(0, len(content), width)]

@@ -106,7 +106,7 @@ class Dask:
         from distributed import as_completed
 
         names = {part.key: piece for part, piece in zip(parts, pieces, strict=True)}
-        for done in as_completed(parts):  # type: ignore[no-untyped-call]
+        for done in as_completed(parts, self.client.loop):  # type: ignore[no-untyped-call]
             if done.status != "finished":
                 raise _lost(done.exception(), names[done.key])
             if progress:

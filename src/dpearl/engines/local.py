@@ -23,7 +23,7 @@ from dpearl.sums import Progress, Sums, add, code_sums, nothing, table_sums
 
 T = TypeVar("T")
 MEGABYTES = 512
-_WORKING = 8
+_WORKING = 16
 """Bytes that coding and summing a batch need for each byte of it."""
 _COMPACT = 2**20
 """Ballots after which those that cannot win are dropped, at least."""

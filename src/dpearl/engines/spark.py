@@ -31,6 +31,8 @@ from dpearl.sums import Progress, Sums, add, code_sums, nothing, table_sums
 
 FAN = 8
 """Partitions whose sums one task of the tree adds."""
+_ROUNDS = 4
+"""Tasks for each core: few, as each costs a good part of a second to start; several, for cores to be done at one time."""
 _CODED = "who binary, ticket binary, codes binary"
 Batches = Iterable[pa.RecordBatch]
 Map = Callable[[Batches], Iterator[pa.RecordBatch]]
@@ -99,7 +101,8 @@ class Spark:
             local = Reading((), reading.schema, reading.types)  # the frame itself cannot travel
             return frame, frame.rdd.getNumPartitions(), lambda batches: _cast(batches, local)
         pieces = reading.pieces
-        return self.active.range(0, len(pieces), 1, max(len(pieces), 1)), len(pieces), lambda batches: _read(batches, pieces)
+        partitions = min(len(pieces), _ROUNDS * int(self.active.sparkContext.defaultParallelism))
+        return self.active.range(0, len(pieces), 1, max(partitions, 1)), partitions, lambda batches: _read(batches, pieces)
 
     def _kept(self, frame: Any, tables: Callable[[Batches], Iterator[pa.Table]], design: Design, version: str) -> Any:
         """Sums of the rows that persons keep: the smallest tickets of each."""
