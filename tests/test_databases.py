@@ -201,7 +201,7 @@ def pairwise() -> Any:
 def test_a_release_of_a_query_from_a_shell(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "s.toml").write_text(TOML)
     query = ["--query", "select x, c from people", "--database", str(folder / "rows.duckdb")]
-    command = [DPEARL, "release", *query, "--schema", "s.toml", "--epsilon", "1000", "-o", "out.dpearl"]
+    command = [str(DPEARL), "release", *query, "--schema", "s.toml", "--epsilon", "1000", "-o", "out.dpearl"]
     run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
     assert load_release(tmp_path / "out.dpearl").embedding.noisy_rows == pytest.approx(2000, abs=5)

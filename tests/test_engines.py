@@ -149,7 +149,7 @@ def test_no_split_into_files_shows_in_dask(
 
 def test_a_killed_worker_neither_loses_a_row_nor_counts_one_twice(files: Path, cluster: Dask) -> None:
     """A real process is killed when the first piece is done; its results are lost with it."""
-    sources, done = open_sources(str(files)), []
+    sources, done = open_sources(str(files)), list[int]()
 
     def kill(count: int) -> None:
         if not done:
@@ -214,7 +214,7 @@ def test_no_rows_at_all_are_summed_too(cluster: Dask, tmp_path: Path) -> None:
 def test_a_release_through_an_existing_scheduler_from_the_command_line(files: Path, cluster: Dask, tmp_path: Path) -> None:
     (tmp_path / "s.toml").write_text(TOML)
     asked = ["--schema", "s.toml", "--epsilon", "1e6", "--scheduler", cluster.client.cluster.scheduler_address]
-    command = [DPEARL, "release", str(files / "*.parquet"), *asked, "--engine", "dask", "-o", "out.dpearl"]
+    command = [str(DPEARL), "release", str(files / "*.parquet"), *asked, "--engine", "dask", "-o", "out.dpearl"]
     run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
     made = load_release(tmp_path / "out.dpearl")
@@ -225,7 +225,7 @@ def test_a_release_through_an_existing_scheduler_from_the_command_line(files: Pa
 
 def test_a_scheduler_without_a_cluster_is_a_mistake(tmp_path: Path) -> None:
     (tmp_path / "s.toml").write_text(TOML)
-    command = [DPEARL, "release", "d.csv", "--schema", "s.toml", "--epsilon", "1", "--scheduler", "tcp://x:1", "-o", "out"]
+    command = [str(DPEARL), "release", "d.csv", "--schema", "s.toml", "--epsilon", "1", "--scheduler", "tcp://x:1", "-o", "out"]
     run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (run.returncode, run.stderr.count("\n")) == (2, 1)
     assert "add --engine dask or --engine spark" in run.stderr

@@ -111,7 +111,7 @@ def test_a_crash_leaves_the_sum_of_before(tmp_path: Path, monkeypatch: pytest.Mo
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(*((container, "_settle") if moment == "_settle" else (Path, "replace")), crash)
+        patch.setattr(container if moment == "_settle" else Path, moment, crash)
         with pytest.raises(KeyboardInterrupt):
             stream.append(path, days, DESIGN)
     assert same(path, days[0])
