@@ -1,4 +1,4 @@
-"""What each engine costs on the same rows. `python -m bench.engines [ROWS]` writes docs/results/engines.md.
+"""What each engine costs on the same rows. `python -m bench.engines [ROWS [ROUNDS]]` writes docs/results/engines.md.
 
 Every engine runs in a process of its own, two cores each, in turns; CPU is that of the process and of all that it starts
 (workers, Java), read from /proc. Rows are generated: 6 numbers and 9 categories, in Parquet files of a million rows.
@@ -92,10 +92,10 @@ def session_cpu(session: int) -> dict[int, float]:
     return found
 
 
-def lines(rows: int, few: Path, many: Path, persons: bool) -> list[str]:
+def lines(rows: int, few: Path, many: Path, persons: bool, rounds: int) -> list[str]:
     """A line for each engine: least of the rounds. Starting is what a single row costs."""
-    starting = {engine.value: min(measured(engine.value, few, persons).cpu for _ in range(ROUNDS)) for engine in EngineName}
-    turns = [{engine.value: measured(engine.value, many, persons) for engine in EngineName} for _ in range(ROUNDS)]
+    starting = {engine.value: min(measured(engine.value, few, persons).cpu for _ in range(rounds)) for engine in EngineName}
+    turns = [{engine.value: measured(engine.value, many, persons) for engine in EngineName} for _ in range(rounds)]
     assert len({cost.sums for turn in turns for cost in turn.values()}) == 1, "the engines' sums differ"
     best = {engine.value: min((turn[engine.value] for turn in turns), key=lambda cost: cost.cpu) for engine in EngineName}
     return [_line(engine, cost, starting[engine], best["local"].cpu, rows, persons) for engine, cost in best.items()]
@@ -114,18 +114,19 @@ HEAD = [
 ]
 
 
-def main(rows: int) -> None:
+def main(rows: int, rounds: int) -> None:
     some = rows // 10
     with tempfile.TemporaryDirectory() as place:
         few, many, fewer = (write_rows(Path(place) / name, size) for name, size in (("1", 1), ("n", rows), ("p", some)))
-        plain, bounded = lines(rows, few, many, False), lines(some, few, fewer, True)
+        plain, bounded = lines(rows, few, many, False, rounds), lines(some, few, fewer, True, rounds)
     machine = f"{platform.machine()}, {CORES} cores, no GPU, shared; Python {platform.python_version()}, NumPy {np.__version__}"
     what = f"{rows:,} generated rows × ({MIXED_NUMBERS} numbers, {len(MIXED_LEVELS)} categories) in Parquet, k = {FREQUENCIES:,}"
+    told = "one round" if rounds == 1 else f"least CPU of {rounds} rounds in turns"
     text = [
         "# What each engine costs",
         "",
-        f"`python -m bench.engines {rows}`: {what}; every",
-        f"engine with {CORES} cores in processes of its own, least CPU of {ROUNDS} rounds in turns. No noise and no ε: these are",
+        f"`python -m bench.engines {rows} {rounds}`: {what}; every",
+        f"engine with {CORES} cores in processes of its own, {told}. No noise and no ε: these are",
         "sums, and the bench stops unless all engines give the same ones, bit for bit. Machine class:",
         f"{machine}. By the clock other work shared the machine; CPU is what to",
         "compare.",
@@ -148,4 +149,5 @@ if __name__ == "__main__":
     if len(sys.argv) == 4:
         run(*sys.argv[1:])
     else:
-        main(int(sys.argv[1]) if len(sys.argv) > 1 else ROWS)
+        asked = [int(word) for word in sys.argv[1:]]
+        main(*asked, *(ROWS, ROUNDS)[len(asked) :])

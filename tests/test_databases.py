@@ -135,6 +135,12 @@ def test_every_database_gives_the_sums_of_the_files(folder: Path, schema: Any) -
     assert sums(QuerySource(f"select * from read_csv('{folder}/rows.csv', all_varchar = true)"), schema) == whole
 
 
+def test_persons_are_bounded_the_same_where_rows_come_in_another_order_each_time(folder: Path) -> None:
+    source = QuerySource("select * from people order by random()", str(folder / "rows.duckdb"))
+    made = embed(open_sources(source), plan(PEOPLE), Local(2, batch_rows=50))
+    assert (made.rows, made.shards) == sums(rows(), PEOPLE)
+
+
 @pytest.mark.parametrize("schema", [SCHEMA, PEOPLE], ids=["rows", "persons"])
 def test_a_postgresql_server_gives_the_sums_of_the_files(postgres: str, schema: Any) -> None:
     assert sums(QuerySource("select * from people", postgres), schema) == sums(rows(), schema)

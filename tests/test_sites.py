@@ -123,6 +123,8 @@ def test_the_gap_bound_holds_where_the_gap_can_be_seen_and_vanishes_where_noise_
     assert exact_gap(1, 2) <= float(rounding_gap(1, 2))
     assert exact_gap(1, 3) <= float(rounding_gap(1, 3))
     assert exact_gap(4, 3) < 1e-5
+    beta = 2 * math.exp(-(math.pi**2) / 2) / (1 - math.exp(-4 * math.pi**2))
+    assert float(rounding_gap(1, 2)) == pytest.approx(257 / 2 * (2 * beta * (1 + beta) + beta))
     assert rounding_gap(16, 5) < arb("1e-500")
     assert rounding_gap(2**20, 100) < arb("1e-800")
 

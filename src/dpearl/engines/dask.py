@@ -23,10 +23,11 @@ from dpearl.design import Design
 from dpearl.embeddings.spread import CHUNK
 from dpearl.errors import DataError, DpearlError, UsageError
 from dpearl.persons import Ballots
-from dpearl.read import Reading
+from dpearl.read import Reading, Source
 from dpearl.release import this_version
 from dpearl.sums import Progress, Sums, add, code_sums, nothing, table_sums
 
+Shared = tuple[Reading, Design]
 FAN = 8
 """Sums that one task of the tree adds."""
 _BUCKETS = 16
@@ -69,7 +70,7 @@ class Dask:
         pieces = reading.pieces
         if not pieces:
             return nothing(design)
-        shared = self._submit(_shared, design, this_version())
+        shared = self._submit(_shared, reading.within(), design, this_version())
         parts = (
             [self._submit(_sum, piece, shared) for piece in pieces]
             if reading.schema.person is None
@@ -78,7 +79,7 @@ class Dask:
         total = self._tree(_added, parts)
         return self._watched(total, parts, pieces, progress)
 
-    def _sums_of_kept(self, pieces: Sequence[Reading], shared: Any, most: int) -> list[Any]:
+    def _sums_of_kept(self, pieces: Sequence[Source], shared: Any, most: int) -> list[Any]:
         """The shuffle by person: ballots to their buckets, and what was kept back to its piece."""
         count = min(len(pieces), _BUCKETS)
         cast = [self._submit(_cast, piece, shared, number, count) for number, piece in enumerate(pieces)]
@@ -101,7 +102,7 @@ class Dask:
         """A task of its own: results are never taken for those of another release's tasks."""
         return self.client.submit(work, *arguments, pure=False)
 
-    def _watched(self, total: Any, parts: list[Any], pieces: Sequence[Reading], progress: Progress | None) -> Sums:
+    def _watched(self, total: Any, parts: list[Any], pieces: Sequence[Source], progress: Progress | None) -> Sums:
         """The result, or which piece of the data was lost, and why."""
         from distributed import as_completed
 
@@ -110,12 +111,12 @@ class Dask:
             if done.status != "finished":
                 raise _lost(done.exception(), names[done.key])
             if progress:
-                progress(names[done.key].sources[0].rows or 0)
+                progress(names[done.key].rows or 0)
         sums: Sums = total.result()
         return sums
 
 
-def _lost(error: BaseException, piece: Reading) -> DpearlError:
+def _lost(error: BaseException, piece: Source) -> DpearlError:
     if isinstance(error, DpearlError):
         return error
     name = type(error).__name__
@@ -123,27 +124,29 @@ def _lost(error: BaseException, piece: Reading) -> DpearlError:
     return DataError(f"{piece.where}: this shard is lost, {told}; nothing was released; see to the workers and run again")
 
 
-def _shared(design: Design, version: str) -> Design:
-    """The design, on a worker that computes with it as the owner would."""
+def _shared(reading: Reading, design: Design, version: str) -> Shared:
+    """What every piece is read and summed by, on a worker that computes as the owner would."""
     if this_version() != version:
         raise UsageError(f"a worker has dpearl {this_version()}, this machine {version}; install one version everywhere")
-    return design
+    return reading, design
 
 
-def _sum(piece: Reading, design: Design) -> Sums:
-    return reduce(add, (table_sums(table, design) for table in piece.tables(CHUNK)), nothing(design))
+def _sum(piece: Source, shared: Shared) -> Sums:
+    reading, design = shared
+    return reduce(add, (table_sums(table, design) for table in reading.within(piece).tables(CHUNK)), nothing(design))
 
 
 def _added(parts: Sequence[Sums]) -> Sums:
     return reduce(add, parts)
 
 
-def _cast(piece: Reading, design: Design, number: int, buckets: int) -> list[Ballots]:
+def _cast(piece: Source, shared: Shared, number: int, buckets: int) -> list[Ballots]:
     """A piece's ballots by bucket; nobody needs to send more than may be kept."""
-    numbered = enumerate(piece.tables(CHUNK), start=number * _BATCHES)
+    reading, design = shared
+    numbered = enumerate(reading.within(piece).tables(CHUNK), start=number * _BATCHES)
     ballots = [persons.cast(table, design.codec, batch) for batch, table in numbered]
     joined = np.concatenate([np.empty((0, persons.WORDS), np.uint64), *ballots])
-    return persons.buckets(persons.keep(joined, piece.schema.rows_per_person), buckets)
+    return persons.buckets(persons.keep(joined, reading.schema.rows_per_person), buckets)
 
 
 def _kept(ballots: Sequence[Ballots], most: int) -> Ballots:
@@ -155,8 +158,9 @@ def _of_piece(ballots: Ballots, number: int) -> Ballots:
     return mine
 
 
-def _sum_kept(piece: Reading, design: Design, number: int, ballots: Sequence[Ballots]) -> Sums:
+def _sum_kept(piece: Source, shared: Shared, number: int, ballots: Sequence[Ballots]) -> Sums:
+    reading, design = shared
     mine, sums = np.concatenate(ballots), nothing(design)
-    for batch, table in enumerate(piece.tables(CHUNK), start=number * _BATCHES):
+    for batch, table in enumerate(reading.within(piece).tables(CHUNK), start=number * _BATCHES):
         sums = add(sums, code_sums(persons.kept(table, design.codec, mine[mine[:, -1] == batch]), design))
     return sums

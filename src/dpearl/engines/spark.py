@@ -24,7 +24,7 @@ from dpearl import persons
 from dpearl.design import Design
 from dpearl.embeddings.spread import CHUNK
 from dpearl.errors import DataError, DpearlError, UsageError
-from dpearl.read import Reading
+from dpearl.read import Reading, Source
 from dpearl.read.spark import SparkSource
 from dpearl.release import this_version
 from dpearl.sums import Progress, Sums, add, code_sums, nothing, table_sums
@@ -96,13 +96,17 @@ class Spark:
 
     def _rows(self, reading: Reading) -> tuple[Any, int, Callable[[Batches], Iterator[pa.Table]]]:
         """A frame, its partitions, and how a partition becomes tables: pieces of files by their numbers, or rows."""
+        shared = reading.within()  # sources stay: a frame cannot travel
         if len(reading.sources) == 1 and isinstance(source := reading.sources[0], SparkSource):
             frame = source.frame.select(*(source.frame[f"`{name}`"] for name in reading.schema.reads))
-            local = Reading((), reading.schema, reading.types)  # the frame itself cannot travel
-            return frame, frame.rdd.getNumPartitions(), lambda batches: _cast(batches, local)
+            return frame, frame.rdd.getNumPartitions(), lambda batches: _cast(batches, shared)
         pieces = reading.pieces
         partitions = min(len(pieces), _ROUNDS * int(self.active.sparkContext.defaultParallelism))
-        return self.active.range(0, len(pieces), 1, max(partitions, 1)), partitions, lambda batches: _read(batches, pieces)
+        return (
+            self.active.range(0, len(pieces), 1, max(partitions, 1)),
+            partitions,
+            lambda batches: _read(batches, pieces, shared),
+        )
 
     def _kept(self, frame: Any, tables: Callable[[Batches], Iterator[pa.Table]], design: Design, version: str) -> Any:
         """Sums of the rows that persons keep: the smallest tickets of each."""
@@ -126,11 +130,11 @@ class Spark:
         return reduce(add, found, nothing(design))
 
 
-def _read(batches: Batches, pieces: list[Reading]) -> Iterator[pa.Table]:
+def _read(batches: Batches, pieces: list[Source], shared: Reading) -> Iterator[pa.Table]:
     """The tables of the pieces that a partition names."""
     for number in (number for batch in batches for number in batch.column(0).to_pylist()):
         try:
-            yield from pieces[number].tables(CHUNK)
+            yield from shared.within(pieces[number]).tables(CHUNK)
         except DpearlError as error:
             raise LostShard(str(error)) from None
         except Exception as error:

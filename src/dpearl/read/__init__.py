@@ -75,21 +75,21 @@ class Reading:
         return cls(tuple(sources), schema, {name: _common(name, sources, schema) for name in schema.reads})
 
     @property
-    def where(self) -> str:
-        return ", ".join(source.where for source in self.sources)
-
-    @property
     def placed(self) -> bool:
         """Whether every row keeps its place from one reading to the next."""
         return all(source.placed for source in self.sources)
 
     @property
-    def pieces(self) -> list[Reading]:
-        """The same rows in parts, each of which any process can read."""
+    def pieces(self) -> list[Source]:
+        """The same rows in parts, each of which any process can read `within` this reading."""
         for source in self.sources:
             if not source.pieces and source.rows != 0:
                 raise UsageError(f"{source.where}: cannot be read by other machines; use --engine local, or files that they see")
-        return [replace(self, sources=(piece,)) for source in self.sources for piece in source.pieces]
+        return [piece for source in self.sources for piece in source.pieces]
+
+    def within(self, *sources: Source) -> Reading:
+        """These sources, read as all of them are; with none, what a reader elsewhere must know."""
+        return replace(self, sources=sources)
 
     def tables(self, rows: int) -> Iterator[pa.Table]:
         """All rows in tables of exactly `rows` rows, the last one shorter; only declared columns."""
