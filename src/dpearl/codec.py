@@ -10,6 +10,8 @@ into coordinates (integers 0..top on a line) and a level (one of a few, one-hot)
     number, datetime   one coordinate; level 0 for plain values, then missing, then spikes
     category, boolean  no coordinate; a level for each declared value, other, missing
     image              a coordinate per pixel; level 0, or 1 for a picture that cannot be read
+
+A column with an open question has a code too: where its cell lies on a grid that needs no answer.
 """
 
 from __future__ import annotations
@@ -41,7 +43,19 @@ from dpearl.cells import (
     to_storage,
 )
 from dpearl.errors import DataError
-from dpearl.schema import Boolean, Category, Column, Datetime, Image, Number, Schema
+from dpearl.octaves import CELLS, EPOCH, cells_of, edges
+from dpearl.schema import (
+    AnyColumn,
+    Asked,
+    AskedDatetime,
+    AskedNumber,
+    Boolean,
+    Category,
+    Datetime,
+    Image,
+    Number,
+    Schema,
+)
 
 Codes = NDArray[Any]
 """int64 (rows,) for a table column; uint8 (rows, pixels + 1) for images, the last byte 1 if unreadable."""
@@ -148,7 +162,7 @@ class NumberCodec(_Line):
         return pa.int64() if self.column.integral else pa.float64()
 
     def accepts(self, storage: pa.DataType) -> bool:
-        return is_number(storage) or pa.types.is_decimal(storage) or is_text(storage)
+        return _holds_numbers(storage)
 
     def encode(self, cells: pa.Array) -> Codes:
         values = floats(cells)
@@ -246,7 +260,7 @@ class DatetimeCodec(_Line):
         return pa.timestamp("us", None if self.column.lower.tzinfo is None else "UTC")
 
     def accepts(self, storage: pa.DataType) -> bool:
-        return pa.types.is_timestamp(storage) or pa.types.is_date(storage) or is_text(storage)
+        return _holds_moments(storage)
 
     def encode(self, cells: pa.Array) -> Codes:
         when, missing = moments(cells)
@@ -309,7 +323,7 @@ class CategoryCodec(_Levels):
         return pa.int64() if all(abs(level) < 2**63 for level in self.column.levels if isinstance(level, int)) else pa.string()
 
     def accepts(self, storage: pa.DataType) -> bool:
-        return is_number(storage) or pa.types.is_boolean(storage) or pa.types.is_date32(storage) or is_text(storage)
+        return _holds_levels(storage)
 
     def encode(self, cells: pa.Array) -> Codes:
         if pa.types.is_signed_integer(cells.type):
@@ -418,8 +432,84 @@ class ImageCodec:
         return np.column_stack([np.rint(positions * self.top), levels]).astype(np.uint8)
 
 
-def column_codec(column: Column) -> ColumnCodec:
+class _Asked(_Levels):
+    """What columns with open questions share: every cell is fine, and none is ever made of a code."""
+
+    returns: tuple[int, ...] = ()
+    natural = pa.float64()
+
+    def valid(self, cells: pa.Array) -> NDArray[np.bool_]:
+        return np.ones(len(cells), bool)
+
+    def decode(self, codes: Codes) -> pa.Array:
+        """The lowest number of each cell."""
+        return pa.array([None if code >= CELLS else edges(int(code))[0] for code in codes], self.natural)
+
+
+@dataclass(frozen=True)
+class AskedNumberCodec(_Asked):
+    """The cell of a number whose bounds are not known; one code more for what says nothing of them: missing values,
+    infinities and spikes."""
+
+    column: AskedNumber
+    levels = CELLS + 1
+
+    def accepts(self, storage: pa.DataType) -> bool:
+        return _holds_numbers(storage)
+
+    def encode(self, cells: pa.Array) -> Codes:
+        values = floats(cells)
+        silent = ~np.isfinite(values) | np.isin(values, self.column.spikes)
+        if self.column.log:
+            silent |= values <= 0
+        lower, upper = self.column.lower, self.column.upper
+        kept = np.clip(values, -np.inf if lower is None else lower, np.inf if upper is None else upper)
+        return np.where(silent, CELLS, cells_of(np.where(silent, 0.0, kept)))
+
+
+@dataclass(frozen=True)
+class AskedDatetimeCodec(_Asked):
+    """The cell of a moment's microseconds since 2000; one code more for what is missing."""
+
+    levels = CELLS + 1
+
+    def accepts(self, storage: pa.DataType) -> bool:
+        return _holds_moments(storage)
+
+    def encode(self, cells: pa.Array) -> Codes:
+        when, missing = moments(cells)
+        return np.where(missing, CELLS, cells_of(when.astype(np.float64) - EPOCH))
+
+
+@dataclass(frozen=True)
+class AskedCategoryCodec(_Asked):
+    """A category whose levels are not known: until they are, all cells are alike."""
+
+    levels = 1
+
+    def accepts(self, storage: pa.DataType) -> bool:
+        return _holds_levels(storage)
+
+    def encode(self, cells: pa.Array) -> Codes:
+        return np.zeros(len(cells), np.int64)
+
+
+def _holds_numbers(storage: pa.DataType) -> bool:
+    return is_number(storage) or bool(pa.types.is_decimal(storage)) or is_text(storage)
+
+
+def _holds_moments(storage: pa.DataType) -> bool:
+    return bool(pa.types.is_timestamp(storage) or pa.types.is_date(storage)) or is_text(storage)
+
+
+def _holds_levels(storage: pa.DataType) -> bool:
+    return is_number(storage) or bool(pa.types.is_boolean(storage) or pa.types.is_date32(storage)) or is_text(storage)
+
+
+def column_codec(column: AnyColumn) -> ColumnCodec:
     """The codec of one declared column."""
+    if isinstance(column, Asked):
+        return _asked_codec(column)
     if isinstance(column, Number):
         return NumberCodec(column)
     if isinstance(column, Datetime):
@@ -427,6 +517,12 @@ def column_codec(column: Column) -> ColumnCodec:
     if isinstance(column, Category):
         return CategoryCodec(column)
     return BooleanCodec(column) if isinstance(column, Boolean) else ImageCodec(column)
+
+
+def _asked_codec(column: Asked) -> ColumnCodec:
+    if isinstance(column, AskedNumber):
+        return AskedNumberCodec(column)
+    return AskedDatetimeCodec() if isinstance(column, AskedDatetime) else AskedCategoryCodec()
 
 
 @dataclass(frozen=True)
@@ -502,7 +598,7 @@ class Codec:
         )
 
 
-def check_storage(where: str, name: str, column: Column, storage: pa.DataType) -> None:
+def check_storage(where: str, name: str, column: AnyColumn, storage: pa.DataType) -> None:
     """Refuse a column whose storage cannot hold the declared kind, before any row is read."""
     if pa.types.is_dictionary(storage):
         storage = storage.value_type
@@ -522,13 +618,13 @@ def check_storage(where: str, name: str, column: Column, storage: pa.DataType) -
         raise DataError(f"{where}: column {name!r} is stored as {storage}, which is no {column.kind}; {hint}")
 
 
-def storage_name(column: Column, storage: pa.DataType) -> str | None:
+def storage_name(column: AnyColumn, storage: pa.DataType) -> str | None:
     """How a release names a storage type; None where values come back in the natural type.
 
     That is also where the type cannot hold all that the schema declares: 300 in an int8, a named
     `other` among whole numbers.
     """
-    if pa.types.is_null(storage) or pa.types.is_decimal(storage) or isinstance(column, Image):
+    if pa.types.is_null(storage) or pa.types.is_decimal(storage) or isinstance(column, (Image, Asked)):
         return None
     name = f"dictionary[{storage.value_type}]" if pa.types.is_dictionary(storage) else str(storage)
     codec = column_codec(column)
