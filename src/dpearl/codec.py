@@ -43,6 +43,7 @@ from dpearl.cells import (
     to_storage,
 )
 from dpearl.errors import DataError
+from dpearl.frames import Frames
 from dpearl.octaves import CELLS, EPOCH, cells_of, edges
 from dpearl.schema import (
     AnyColumn,
@@ -66,15 +67,17 @@ _EXACT_DECIMALS = 22
 TOP = 2**16 - 1
 """Largest coordinate: 16 bits, so that phases stay exact in a float64 (DESIGN: integers, not floats)."""
 
+_MODE = "\0mode"
+"""After a number's name: the feature that tells its mode. No column of a file can be named so."""
+
 _TRUE, _FALSE = ("true", "t", "yes", "y", "1"), ("false", "f", "no", "n", "0")
 
 
-class ColumnCodec(Protocol):
-    """How one column becomes integers.
+class Feature(Protocol):
+    """How embeddings see a column: codes as coordinates and a level.
 
     `returns` are the levels that a synthetic row may have: not other unless it is named, not missing
-    unless it is declared. `code` is the way back from positions in [0, 1] and levels to codes. `valid` says
-    which cells are such as a synthetic row may hold: declared, within bounds, on the grid.
+    unless it is declared. `code` is the way back from positions in [0, 1] and levels to codes.
     """
 
     @property
@@ -87,15 +90,23 @@ class ColumnCodec(Protocol):
     def one_hot(self) -> bool: ...
     @property
     def returns(self) -> tuple[int, ...]: ...
+    def coordinate(self, codes: Codes) -> NDArray[np.uint16]: ...
+    def level(self, codes: Codes) -> NDArray[np.int64]: ...
+    def code(self, positions: NDArray[np.float64], levels: NDArray[np.int64]) -> Codes: ...
+
+
+class ColumnCodec(Feature, Protocol):
+    """How one column becomes integers.
+
+    `valid` says which cells are such as a synthetic row may hold: declared, within bounds, on the grid.
+    """
+
     @property
     def natural(self) -> pa.DataType: ...
     def accepts(self, storage: pa.DataType) -> bool: ...
     def encode(self, cells: pa.Array) -> Codes: ...
     def valid(self, cells: pa.Array) -> NDArray[np.bool_]: ...
     def decode(self, codes: Codes) -> pa.Array: ...
-    def coordinate(self, codes: Codes) -> NDArray[np.uint16]: ...
-    def level(self, codes: Codes) -> NDArray[np.int64]: ...
-    def code(self, positions: NDArray[np.float64], levels: NDArray[np.int64]) -> Codes: ...
 
 
 class _Line:
@@ -191,6 +202,14 @@ class NumberCodec(_Line):
             return super().coordinate(codes)
         values = self._values(np.minimum(codes, self.points - 1))
         return np.where(codes < self.points, self._on_log_grid(values), 0).astype(np.uint16)[:, None]
+
+    def plain(self, codes: Codes) -> NDArray[np.float64]:
+        """Values of plain codes; the upper bound for missing and spikes."""
+        return self._values(np.minimum(codes, self.points - 1))
+
+    def nearest(self, values: NDArray[np.float64]) -> Codes:
+        """The grid point of each value."""
+        return self._nearest(np.clip(values, self.column.lower, self.column.upper))
 
     def _on_grid(self, positions: NDArray[np.float64]) -> Codes:
         """Positions of a logarithmic column lie on the log grid, whatever its step."""
@@ -295,6 +314,60 @@ class _Levels:
 
     def code(self, positions: NDArray[np.float64], levels: NDArray[np.int64]) -> Codes:
         return levels
+
+
+@dataclass(frozen=True)
+class ModeFeature(_Levels):
+    """Which of its modes a number belongs to; after them, as ever, missing and spikes."""
+
+    number: NumberCodec
+    frames: Frames
+
+    @property
+    def modes(self) -> int:
+        return len(self.frames.modes)
+
+    @property
+    def levels(self) -> int:
+        return self.modes + self.number.levels - 1
+
+    @property
+    def returns(self) -> tuple[int, ...]:
+        return (*range(self.modes), *(self.modes + level - 1 for level in self.number.returns if level))
+
+    def level(self, codes: Codes) -> NDArray[np.int64]:
+        levels = self.number.level(codes)
+        return np.where(levels == 0, self.frames.nearest(self.number.plain(codes)), self.modes + levels - 1)
+
+    def joined(self, levels: Codes, coordinates: Codes) -> Codes:
+        """A number's codes from its modes and its places in them."""
+        inside = np.minimum(levels, self.modes - 1)
+        values = self.frames.values(coordinates / TOP, inside)
+        return np.where(levels < self.modes, self.number.nearest(values), self.number.points + levels - self.modes)
+
+
+@dataclass(frozen=True)
+class PlaceFeature:
+    """Where in its mode's frame a number lies; at zero where it has no mode."""
+
+    mode: ModeFeature
+    coordinates = 1
+    top = TOP
+    levels = 1
+    one_hot = False
+    returns = (0,)
+
+    def coordinate(self, codes: Codes) -> NDArray[np.uint16]:
+        modes = self.mode.level(codes)
+        inside = np.minimum(modes, self.mode.modes - 1)
+        places = self.mode.frames.places(self.mode.number.plain(codes), inside)
+        return np.where(modes < self.mode.modes, np.rint(places * TOP), 0).astype(np.uint16)[:, None]
+
+    def level(self, codes: Codes) -> NDArray[np.int64]:
+        return np.zeros(len(codes), np.int64)
+
+    def code(self, positions: NDArray[np.float64], levels: NDArray[np.int64]) -> Codes:
+        return np.rint(positions[:, 0] * TOP).astype(np.int64)
 
 
 @dataclass(frozen=True)
@@ -558,9 +631,26 @@ class Codec:
         return {name: column_codec(column) for name, column in self.schema.columns.items()}
 
     @cached_property
-    def features(self) -> dict[str, ColumnCodec]:
-        """The columns that are embedded; a label of classes conditions the embedding instead."""
-        return {name: codec for name, codec in self.columns.items() if not (name == self.schema.label and codec.one_hot)}
+    def features(self) -> dict[str, Feature]:
+        """The columns that are embedded; a label of classes conditions the embedding instead. A number with modes is two
+        features: which mode, and where in it."""
+        found: dict[str, Feature] = {}
+        for name, codec in self.columns.items():
+            if isinstance(codec, NumberCodec) and isinstance(codec.column.modes, tuple):
+                found[name + _MODE] = mode = ModeFeature(codec, Frames(codec.column.modes))
+                found[name] = PlaceFeature(mode)
+            elif not (name == self.schema.label and codec.one_hot):
+                found[name] = codec
+        return found
+
+    def joined(self, drawn: Mapping[str, Codes]) -> dict[str, Codes]:
+        """The codes of columns from those of their features."""
+        codes = {name: own for name, own in drawn.items() if not name.endswith(_MODE)}
+        for name, feature in self.features.items():
+            if isinstance(feature, ModeFeature):
+                column = name.removesuffix(_MODE)
+                codes[column] = feature.joined(drawn[name], drawn[column])
+        return codes
 
     @property
     def classes(self) -> int:
@@ -588,7 +678,7 @@ class Codec:
     def rows(self, codes: Mapping[str, Codes]) -> Rows:
         """Codes split into what embeddings see."""
         size = len(next(iter(codes.values())))
-        parts = [(codec, codes[name]) for name, codec in self.features.items()]
+        parts = [(codec, codes[name.removesuffix(_MODE)]) for name, codec in self.features.items()]
         conditioned = self.classes > 1 and self.schema.label is not None
         return Rows(
             label=codes[str(self.schema.label)] if conditioned else np.zeros(size, np.int64),

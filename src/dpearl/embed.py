@@ -55,7 +55,7 @@ def embed(
     """Sum the design's blocks over all rows; memory does not grow with their number."""
     sums = {block.family: np.zeros(block.shape, np.int64) for block in design.blocks}
     rows = 0
-    tables = _bounded(batches(sources, design.schema, batch_rows), design)
+    tables = bounded(batches(sources, design.schema, batch_rows), design)
     workers = threads or os.cpu_count() or 1
     with threadpool_limits(1), ThreadPoolExecutor(workers) as pool:
         for count, parts in _in_order(pool, lambda table: _sum(table, design), tables, 2 * workers):
@@ -83,7 +83,7 @@ def _in_order(pool: ThreadPoolExecutor, work: Callable[[pa.Table], Any], items: 
         yield future.result()
 
 
-def _bounded(tables: Iterable[pa.Table], design: Design) -> Iterator[pa.Table]:
+def bounded(tables: Iterable[pa.Table], design: Design) -> Iterator[pa.Table]:
     """Keep at most the declared number of rows of each person; a row that names nobody is left out."""
     person, most = design.schema.person, design.schema.rows_per_person
     if person is None:

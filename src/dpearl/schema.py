@@ -294,6 +294,8 @@ class AskedNumber(_Declared):
             raise ValueError("step must be a positive number; omit it for a continuous number")
         if max(abs(self.lower or 0.0), abs(self.upper or 0.0)) > 2.0**48 * (self.step or 1.0):
             raise ValueError("a bound this large leaves no room for an estimate; declare both bounds")
+        if self.log and min(self.lower or 1.0, self.upper or 1.0) <= 0:
+            raise ValueError("log = true needs bounds > 0; declare zero as a spike: spikes = [0]")
         _fits(Number, lower=1, upper=3, log=self.log, spikes=self.spikes, modes=self.modes)
         return self
 
@@ -381,6 +383,8 @@ class Declaration(_Declared):
     def _consistent(self) -> Declaration:
         if not self.columns:
             raise ValueError("columns: no column is declared; add a [columns.NAME] table for each")
+        if any("\0" in name for name in self.columns):
+            raise ValueError("columns: a name holds a NUL character; rename that column")
         if self.label is not None and self.label not in self.columns:
             raise ValueError(f"label: {self.label!r} is not a declared column; add [columns.{self.label}]")
         if self.label is not None and self.columns[self.label].kind == "image":
