@@ -1,7 +1,7 @@
 """Bounds from noisy counts on a grid: where nearly all of a column's values lie. A function of released numbers alone.
 
-A cell is seen when its count is more than noise makes of the largest of so many empty cells. The range reaches from the first seen
-cell to the last; less, where the outermost hold no more than a thousandth part or two of all rows, for a few values far out are
+A cell is seen when its count is more than noise makes of the largest of so many empty cells. The range reaches from the first
+seen cell to the last; less, where the outermost hold no more than two thousandths of all rows, for a few values far out are
 better moved to a bound than all others squeezed; and further, where the next cells hold more than noise explains.
 """
 

@@ -1,4 +1,5 @@
-"""Mode-specific normalisation (the paper's Sec. 3; as in CTGAN): a value is one of its column's modes, and a place in that mode's frame."""
+"""Mode-specific normalisation, as the paper suggests for columns of several modes (after CTGAN): a value is one of its column's
+modes, and a place in that mode's frame."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ import math
 import numpy as np
 
 from dpearl.density import denoised
-from dpearl.embeddings.mixtures import CUT, UNIT, Floats, Mixture
+from dpearl.embeddings.mixtures import CUT, Floats, Mixture
 
 ROUNDS = 2
 """Rounds of DP-EM after the histogram. More share the same budget: `bench.auxiliary` tells what one, three and none would do."""
@@ -40,7 +40,7 @@ def first_mixture(noisy: Floats, noise: float, modes: int | None) -> Mixture:
 
 
 def _misfit(made: Mixture, points: Floats, noisy: Floats, noise: float) -> float:
-    """χ² of the noisy counts, whose variance is known: the release's noise and the chance of people; BIC's price for each mode."""
+    """χ² of the noisy counts, whose variance is known: noise, and the chance of people; with BIC's price for each mode."""
     dense = _density(made, points)
     expected = dense * max(float(noisy.sum()), 1.0) / max(float(dense.sum()), 1e-300)
     square = float(((noisy - expected) ** 2 / (noise**2 + expected)).sum())
@@ -96,8 +96,3 @@ def _sane(mean: Floats, spread: Floats, rows: Floats) -> Mixture:
     weight = np.maximum(rows / rows.sum(), 1e-4)
     table = np.stack([np.clip(mean, 0, 1), np.clip(spread, _NARROWEST, 1.0), weight / weight.sum()])
     return Mixture(np.round(table, _DIGITS))
-
-
-def in_rows(noisy: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> Floats:
-    """Statistics as numbers of rows."""
-    return np.asarray(noisy / UNIT, np.float64)

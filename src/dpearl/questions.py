@@ -1,8 +1,8 @@
 """What the owner does not know, asked of the rows under the budget: bounds, levels, modes.
 
 An interview goes from a declaration with questions to a schema without, stage by stage: each asks for a measurement, and what
-comes back decides the next. It sees nothing else, so the same interview with a release's own numbers tells whether its schema is what
-these numbers say. Stages and shares hang on the declaration alone: the cost is known before a row is read.
+comes back decides the next. It sees nothing else, so the same interview with a release's own numbers tells whether its schema is
+what these numbers say. Stages and shares hang on the declaration alone: the cost is known before a row is read.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from dpearl.bounds import far_from_zero, narrower, span
 from dpearl.design import Design, asking
 from dpearl.embeddings.levels import Levels, levels
 from dpearl.embeddings.marginals import UNIT
-from dpearl.embeddings.mixtures import Mixture, Mixtures, mixtures
 from dpearl.embeddings.mixtures import UNIT as PART
+from dpearl.embeddings.mixtures import Mixture, Mixtures, mixtures
 from dpearl.embeddings.octaves import Octaves, Stretches, noisy_line, octaves, stretches
 from dpearl.measurement import Measurement
 from dpearl.modes import ROUNDS, first_mixture, next_mixture
@@ -40,8 +40,8 @@ from dpearl.schema import (
 )
 
 _EACH, _MOST = 0.02, 0.2
-"""Part of μ² for the bounds or levels of a column, and for those of all columns at most: 20% make all other noise 12% larger. With
-2%, a cell of Adult's size at ε = 1 has noise of 30 rows; with fewer, bounds of heavy tails lose more than 1% of the rows."""
+"""Part of μ² for the bounds or levels of a column, and for those of all columns at most: 20% make all other noise 12% larger. At
+2% and ε = 1 a cell has noise of 30 rows; of 30,000 with a heavy tail, less would leave more than 1% beyond the bounds."""
 
 _MODES, _MOST_MODES = 0.1, 0.3
 """Part of μ² for the modes of a column, and of all columns at most."""
@@ -126,7 +126,8 @@ def _rough(known: Declaration, coarse: Measurement) -> Columns:
 def _bounded(known: Declaration, coarse: Measurement, fine: Measurement) -> Columns:
     """The columns with their bounds: narrower ones where they lie far from zero and nearly all rows in a part of the line."""
     octave, block = coarse.design.block("octaves"), fine.design.block("stretches")
-    assert isinstance(octave, Octaves) and isinstance(block, Stretches)
+    assert isinstance(octave, Octaves)
+    assert isinstance(block, Stretches)
     noise, finer = coarse.sigmas["octaves"] / UNIT, fine.sigmas["stretches"] / UNIT
     found = {}
     for name in octave.ladders:

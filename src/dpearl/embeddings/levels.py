@@ -8,8 +8,8 @@ noise. Take neighbours D and D′, and call a text new where it is left out in t
     counts of each of q columns by at most m, replaced by at most √2·m, so together by √q·m, or √(2q)·m.
   - New texts leave the release as it was unless one of them reaches the threshold T. A new text holds at most `few` rows of
     others, so with c of the person's rows it does so with probability at most f(c) = P(few + c + noise ≥ T). The person brings
-    at most m rows for a column, spread over texts: f is convex up to T - few ≥ m, so Σf(c) is largest for one text of m rows or m of
-    one. Over q columns: δ_levels = q·max(f(m), m·f(1)). So the new texts' part is (0, δ_levels)-DP (their total variation
+    at most m rows for a column, spread over texts: f is convex up to T - few ≥ m, so Σf(c) is largest for one text of m rows or
+    m of one. Over q columns: δ_levels = q·max(f(m), m·f(1)). So the new texts' part is (0, δ_levels)-DP (their total variation
     distance), both ways: when a person is replaced the texts that go and those that come are different outcomes, and the
     distance is the larger of both sides', not their sum.
   - (ε, δ_gauss) and (0, δ_levels) compose to the sum of the δ (Dwork & Roth 2014, Theorem 3.16), also with stages that

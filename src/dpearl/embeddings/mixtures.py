@@ -1,9 +1,10 @@
 """One round of expectation-maximisation: how much of every row each mode explains, where in it, and how far from its middle.
 
-Rows lie at p in [0, 1] on their column's line. For mode k with responsibility r_k(p) and z_k = (p - mean_k) / (3·spread_k), cut to
-[-1, 1], a row adds (r_k, r_k z_k, r_k z_k²), integers truncated towards zero: the statistics of an M-step, measured in the mode's own
-frame, so that noise is small where the mode is narrow. Row norm: Σ r_k²(1 + z² + z⁴) ≤ 3Σr_k² ≤ 3. For two rows a and b,
-a·b = Σ r_k r′_k (1 + zz′ + z²z′²) ≥ 0, in integers too (|trunc(rz)| ≤ trunc(r)), so that replacing one moves the sum by at most √6.
+Rows lie at p in [0, 1] on their column's line. For mode k with responsibility r_k(p) and z_k = (p - mean_k) / (3·spread_k), cut
+to [-1, 1], a row adds (r_k, r_k z_k, r_k z_k²), integers truncated towards zero: the statistics of an M-step (DP-EM, Park et al.
+2017), in the mode's own frame, so that noise is small where the mode is narrow. Row norm: Σ r_k²(1 + z² + z⁴) ≤ 3Σr_k² ≤ 3. For
+two rows a and b, a·b = Σ r_k r′_k (1 + zz′ + z²z′²) ≥ 0, in integers too (|trunc(rz)| ≤ trunc(r)), so that replacing one moves
+the sum by at most √6.
 """
 
 from __future__ import annotations
