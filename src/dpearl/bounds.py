@@ -22,8 +22,9 @@ _SURE = 1.5
 """Standard deviations above √(2 ln cells), which is where the largest of so many noises lies: an empty cell is seen once in ten
 thousand times."""
 
-_NEXT, _CELLS, _MOST = 1.75, 2, 3
-"""Noise that the next one or two cells must exceed for a range to reach into them, and the cells that it may grow by."""
+_OCTAVE, _STRETCH, _MOST = 1.5, 2.0, 2
+"""Noise that the next one or two cells must exceed for a range to reach into them, octaves or equal stretches; and the cells that
+it may grow by at either end. Chosen on generated heavy tails, and on Adult (`bench.auxiliary`)."""
 
 _APART = 3.0
 """A range of at most three times its distance from zero is looked at again, on a grid of its own: years, moments, weights."""
@@ -42,32 +43,31 @@ class Span:
     rows: float
 
 
-def span(noisy: Floats, noise: float) -> Span | None:
+def span(noisy: Floats, noise: float, beyond: float = _OCTAVE) -> Span | None:
     """The cells that hold nearly all rows; None where nothing can be seen."""
     seen = np.flatnonzero(noisy > noise * (math.sqrt(2 * math.log(len(noisy))) + _SURE))
     if not len(seen):
         return None
     rows, last = float(noisy[seen].sum()), len(noisy) - 1
-    first, low = _end(noisy, seen, rows, noise)
-    back, high = _end(noisy[::-1], last - seen[::-1], rows, noise)
+    first, low = _end(noisy, seen, rows, beyond * noise)
+    back, high = _end(noisy[::-1], last - seen[::-1], rows, beyond * noise)
     return Span(low, last - high, (first, last - back), rows)
 
 
-def _end(noisy: Floats, seen: NDArray[np.int64], rows: float, noise: float) -> tuple[int, int]:
+def _end(noisy: Floats, seen: NDArray[np.int64], rows: float, limit: float) -> tuple[int, int]:
     """Where a range begins, coming from outside: its core, and what it grows to."""
     few = int(np.searchsorted(np.cumsum(noisy[seen]), TAIL * rows, side="right"))
-    core = int(seen[min(few, len(seen) - 1)])
-    place = core
+    core = place = int(seen[min(few, len(seen) - 1)])
     while not few and core - place < _MOST:
-        steps = [step for step in range(1, _CELLS + 1) if step <= place and _more(noisy[place - step : place], rows, noise)]
+        steps = [step for step in (1, 2) if step <= place and _more(noisy[place - step : place], rows, limit)]
         if not steps:
             break
         place -= steps[0]
     return core, place
 
 
-def _more(cells: Floats, rows: float, noise: float) -> bool:
-    return float(cells.sum()) > max(_NEXT * noise * math.sqrt(len(cells)), TAIL * rows)
+def _more(cells: Floats, rows: float, limit: float) -> bool:
+    return float(cells.sum()) > max(limit * math.sqrt(len(cells)), TAIL * rows / 2)
 
 
 def far_from_zero(lower: float, upper: float) -> bool:
@@ -77,7 +77,7 @@ def far_from_zero(lower: float, upper: float) -> bool:
 
 def narrower(noisy: Floats, noise: float, rows: float) -> tuple[float, float] | None:
     """The part of a line that holds nearly all of so many rows, as fractions; None where it is not much less than all of it."""
-    found = span(noisy, noise)
+    found = span(noisy, noise, _STRETCH)
     if found is None:
         return None
     inside = slice(found.low, found.high + 1)

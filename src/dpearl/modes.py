@@ -13,8 +13,8 @@ import numpy as np
 from dpearl.density import denoised
 from dpearl.embeddings.mixtures import CUT, Floats, Mixture
 
-ROUNDS = 2
-"""Rounds of DP-EM after the histogram. More share the same budget: `bench.auxiliary` tells what one, three and none would do."""
+ROUNDS = 1
+"""Rounds of DP-EM after the histogram. More share the same budget: `bench.auxiliary` tells what none, two and three would do."""
 
 MOST = 8
 """Modes that are tried where their number is asked for."""

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from dpearl.bounds import far_from_zero, narrower, span
+from dpearl.bounds import Span, far_from_zero, narrower, span
 from dpearl.design import Design, asking
 from dpearl.embeddings.levels import Levels, levels
 from dpearl.embeddings.marginals import UNIT
@@ -46,7 +46,7 @@ _EACH, _MOST = 0.02, 0.2
 _MODES, _MOST_MODES = 0.1, 0.3
 """Part of μ² for the modes of a column, and of all columns at most."""
 
-_COARSE, _START = 0.8, 0.3
+_COARSE, _START = 0.8, 0.5
 """Of what bounds may use, the part for the grid of all numbers; of what modes may use, that for the histogram they start from."""
 
 _FINE, _LINE = 64, 256
@@ -118,9 +118,17 @@ def _rough(known: Declaration, coarse: Measurement) -> Columns:
     found = {}
     for name in block.ladders:
         asked, reach = known.columns[name], span(noisy_line(block, coarse.sums["octaves"], name), noise)
-        ends = (0.0, 0.0) if reach is None else (edges(reach.low)[0], edges(reach.high)[1])
-        found[name] = _with_bounds(asked, *ends, exact=False)
+        found[name] = _with_bounds(asked, *_octaves(reach)[0], exact=False)
     return found
+
+
+def _octaves(reach: Span | None) -> tuple[tuple[float, float], bool]:
+    """Between which numbers a range of octaves lies, and whether that is far from zero: then it was not let grow, for the next
+    octave is wider than all that is needed, and a second look follows."""
+    if reach is None:
+        return (0.0, 0.0), False
+    core = edges(reach.core[0])[0], edges(reach.core[1])[1]
+    return (core, True) if far_from_zero(*core) else ((edges(reach.low)[0], edges(reach.high)[1]), False)
 
 
 def _bounded(known: Declaration, coarse: Measurement, fine: Measurement) -> Columns:
@@ -132,12 +140,9 @@ def _bounded(known: Declaration, coarse: Measurement, fine: Measurement) -> Colu
     found = {}
     for name in octave.ladders:
         reach = span(noisy_line(octave, coarse.sums["octaves"], name), noise)
-        if reach is None:
-            found[name] = _with_bounds(known.columns[name], 0.0, 0.0)
-            continue
-        ends = edges(reach.low)[0], edges(reach.high)[1]
-        core = edges(reach.core[0])[0], edges(reach.core[1])[1]
-        part = narrower(noisy_line(block, fine.sums["stretches"], name), finer, reach.rows) if far_from_zero(*core) else None
+        ends, far = _octaves(reach)
+        counts = noisy_line(block, fine.sums["stretches"], name)
+        part = narrower(counts, finer, reach.rows) if reach is not None and far else None
         if part is not None:
             ends = _part_of(fine.design.schema.columns[name], part)
         found[name] = _with_bounds(known.columns[name], *ends)
@@ -163,16 +168,16 @@ def _with_bounds(asked: Any, lower: float, upper: float, exact: bool = True) -> 
     if isinstance(asked, AskedDatetime):
         return _datetime(asked, lower, upper)
     low, high = (lower if asked.lower is None else asked.lower), (upper if asked.upper is None else asked.upper)
-    if asked.log:
-        low, high = max(low, _SMALLEST), max(high, 2 * _SMALLEST)
     step = asked.step if exact else None
+    smallest = (step or _SMALLEST) if asked.log else -math.inf
+    low, high = (low if asked.lower is not None else max(low, smallest)), max(high, smallest)
     unit = Decimal(repr(step)) if step is not None else _round_unit(low, high)
     if asked.lower is None:
-        low = max(_rounded(low, unit, ROUND_FLOOR), _SMALLEST if asked.log else -math.inf)
+        low = max(_rounded(low, unit, ROUND_FLOOR), smallest)
     if asked.upper is None:
         high = _rounded(high, unit, ROUND_CEILING)
-    low, high = _apart(low, high, float(unit), asked)
-    if step is not None and max(abs(low), abs(high)) / step > 2**46:
+    low, high = _apart(low, high, 2 * float(unit), asked)
+    if step is not None and (max(abs(low), abs(high)) / step > 2**46 or high - low < 2 * step):
         step = None
     settled = {"lower": low, "upper": high, "step": step, "log": asked.log, "spikes": asked.spikes, "missing": asked.missing}
     return Number(**settled, modes=asked.modes if exact else None)

@@ -294,8 +294,8 @@ class AskedNumber(_Declared):
             raise ValueError("step must be a positive number; omit it for a continuous number")
         if max(abs(self.lower or 0.0), abs(self.upper or 0.0)) > 2.0**48 * (self.step or 1.0):
             raise ValueError("a bound this large leaves no room for an estimate; declare both bounds")
-        if self.log and min(self.lower or 1.0, self.upper or 1.0) <= 0:
-            raise ValueError("log = true needs bounds > 0; declare zero as a spike: spikes = [0]")
+        if self.log and any(end is not None and end < 1e-38 for end in (self.lower, self.upper)):
+            raise ValueError("log = true needs bounds > 0, of at least 1e-38; declare zero as a spike: spikes = [0]")
         _fits(Number, lower=1, upper=3, log=self.log, spikes=self.spikes, modes=self.modes)
         return self
 

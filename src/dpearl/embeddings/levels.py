@@ -21,7 +21,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -78,14 +78,8 @@ class Levels:
 
     def passing(self, sigma: int, unit: Unit) -> Levels:
         """The smallest threshold whose δ_levels is at most `delta`."""
-        low, high = 0, UNIT
-        while replace(self, threshold=high).lost(sigma, unit) > self.delta:
-            low, high = high, 2 * high
-        while low + 1 < high:
-            middle = (low + high) // 2
-            fits = replace(self, threshold=middle).lost(sigma, unit) <= self.delta
-            low, high = (low, middle) if fits else (middle, high)
-        return replace(self, threshold=high)
+        beyond = _reach(self.delta, sigma, unit.rows_per_person, len(self.columns))
+        return replace(self, threshold=beyond + self.few(sigma) * UNIT)
 
     def asked(self) -> Levels:
         """The question, without what was found."""
@@ -102,13 +96,25 @@ class Levels:
         return {}
 
 
+@cache
+def _reach(delta: float, sigma: int, rows: int, columns: int) -> int:
+    """How far beyond those left out a count must reach, by bisection."""
+    low, high = 0, UNIT
+    while _lost(high, sigma, rows, columns) > delta:
+        low, high = high, 2 * high
+    while low + 1 < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if _lost(middle, sigma, rows, columns) <= delta else (middle, high)
+    return high
+
+
 def _lost(beyond: int, sigma: int, rows: int, columns: int) -> float:
     """columns · max(f(m), m·f(1)), f(c) the chance that c rows and noise, rounded, reach so far."""
     if beyond < rows * UNIT:
         return 1.0
     with ctx.workprec(128):
         one, all_rows = ((arb(2 * (beyond - c * UNIT) - 1) / (2 * sigma * arb(2).sqrt())).erfc() / 2 for c in (1, rows))
-        worst = columns * max(float((rows * one).upper()), float(all_rows.upper()))
+        worst = max(float((columns * rows * one).upper()), float((columns * all_rows).upper()))
     return min(math.nextafter(worst, math.inf), 1.0)
 
 
