@@ -149,8 +149,8 @@ def _scale(parts: dict[str, list[Run]]) -> str:
     return (
         "\n## Scale of the frequencies\nFull Adult, declared schema, 1,000 frequencies, "
         f"{parts['scale'][0]['iterations']:,} iterations. `paper` is replace-one, `auto` add/remove, where rows have no pairs. "
-        "`public` takes no budget: a scale that the schema suggests. `auto` looks up to six octaves above either, a public mixture "
-        "of scales.\n" + _table(("recipe", "scale", *_JUDGED, "seeds"), lines)
+        "`public` takes no budget: a scale that the schema suggests. `auto` looks up to six octaves above either, a public "
+        "mixture of scales.\n" + _table(("recipe", "scale", *_JUDGED, "seeds"), lines)
     )
 
 

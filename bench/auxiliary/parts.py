@@ -203,7 +203,7 @@ def modal_schema(modes: int | str | None) -> Declaration:
 
 
 def modes(run: Run) -> Run:
-    """How far off modes are, with so many rounds of DP-EM after the histogram; without any, all of the share is the histogram's."""
+    """How far off modes are, with so many rounds of DP-EM after the histogram; without any, it has all of the share."""
     errors = []
     with patch.object(questions, "ROUNDS", run["rounds"]), patch.object(questions, "_START", 0.5 if run["rounds"] else 1.0):
         recipe = recipe_with(RECIPES["paper"], Relation.ADD_REMOVE, None, None)

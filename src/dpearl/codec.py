@@ -46,6 +46,7 @@ from dpearl.errors import DataError
 from dpearl.frames import Frames
 from dpearl.octaves import CELLS, EPOCH, cells_of, edges
 from dpearl.schema import (
+    MODE,
     AnyColumn,
     Asked,
     AskedDatetime,
@@ -66,9 +67,6 @@ _EXACT_DECIMALS = 22
 
 TOP = 2**16 - 1
 """Largest coordinate: 16 bits, so that phases stay exact in a float64 (DESIGN: integers, not floats)."""
-
-_MODE = "\0mode"
-"""After a number's name: the feature that tells its mode. No column of a file can be named so."""
 
 _TRUE, _FALSE = ("true", "t", "yes", "y", "1"), ("false", "f", "no", "n", "0")
 
@@ -637,7 +635,7 @@ class Codec:
         found: dict[str, Feature] = {}
         for name, codec in self.columns.items():
             if isinstance(codec, NumberCodec) and isinstance(codec.column.modes, tuple):
-                found[name + _MODE] = mode = ModeFeature(codec, Frames(codec.column.modes))
+                found[name + MODE] = mode = ModeFeature(codec, Frames(codec.column.modes))
                 found[name] = PlaceFeature(mode)
             elif not (name == self.schema.label and codec.one_hot):
                 found[name] = codec
@@ -645,10 +643,10 @@ class Codec:
 
     def joined(self, drawn: Mapping[str, Codes]) -> dict[str, Codes]:
         """The codes of columns from those of their features."""
-        codes = {name: own for name, own in drawn.items() if not name.endswith(_MODE)}
+        codes = {name: own for name, own in drawn.items() if not name.endswith(MODE)}
         for name, feature in self.features.items():
             if isinstance(feature, ModeFeature):
-                column = name.removesuffix(_MODE)
+                column = name.removesuffix(MODE)
                 codes[column] = feature.joined(drawn[name], drawn[column])
         return codes
 
@@ -678,7 +676,7 @@ class Codec:
     def rows(self, codes: Mapping[str, Codes]) -> Rows:
         """Codes split into what embeddings see."""
         size = len(next(iter(codes.values())))
-        parts = [(codec, codes[name.removesuffix(_MODE)]) for name, codec in self.features.items()]
+        parts = [(codec, codes[name.removesuffix(MODE)]) for name, codec in self.features.items()]
         conditioned = self.classes > 1 and self.schema.label is not None
         return Rows(
             label=codes[str(self.schema.label)] if conditioned else np.zeros(size, np.int64),

@@ -114,6 +114,9 @@ Estimate = Literal["estimate"]
 MAX_MODES = 12
 """Most modes of a number."""
 
+MODE = "\0mode"
+"""After a number's name: the feature that tells its mode."""
+
 
 class _Declared(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -383,8 +386,8 @@ class Declaration(_Declared):
     def _consistent(self) -> Declaration:
         if not self.columns:
             raise ValueError("columns: no column is declared; add a [columns.NAME] table for each")
-        if any("\0" in name for name in self.columns):
-            raise ValueError("columns: a name holds a NUL character; rename that column")
+        if any(name.endswith(MODE) for name in self.columns):
+            raise ValueError("columns: a name ends as those of modes do; rename that column")
         if self.label is not None and self.label not in self.columns:
             raise ValueError(f"label: {self.label!r} is not a declared column; add [columns.{self.label}]")
         if self.label is not None and self.columns[self.label].kind == "image":
