@@ -14,7 +14,7 @@ from dpearl.density import denoised
 from dpearl.embeddings.mixtures import CUT, Floats, Mixture
 
 ROUNDS = 1
-"""Rounds of DP-EM after the histogram. More share the same budget: `bench.auxiliary` tells what none, two and three would do."""
+"""Rounds of DP-EM after the histogram. More share the same budget: `bench.auxiliary` tells what none and two would do."""
 
 MOST = 8
 """Modes that are tried where their number is asked for."""

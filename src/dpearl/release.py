@@ -123,10 +123,10 @@ def to_parts(release: Release) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]
         "rows": release.rows,
         "types": dict(release.types),
         "dpearl": release.dpearl,
-        "answers": [_described(name, stage) for name, stage in release.answers.items()],
         "stages": [_described(name, stage) for name, stage in release.stages.items()],
     }
-    return meta, arrays
+    asked = {"answers": [_described(name, stage) for name, stage in release.answers.items()]} if release.answers else {}
+    return meta | asked, arrays
 
 
 def _described(name: str, stage: Measurement) -> dict[str, Any]:
@@ -170,7 +170,7 @@ def from_parts(meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], dige
             rows=meta["rows"],
             types=meta["types"],
             dpearl=meta["dpearl"],
-            answers={stage["name"]: _measurement(stage, arrays) for stage in meta["answers"]},
+            answers={stage["name"]: _measurement(stage, arrays) for stage in meta.get("answers", [])},
         )
         if not _consistent(release) or release.digest != digest:
             raise ValueError("consistency")

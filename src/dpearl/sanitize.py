@@ -36,12 +36,14 @@ def sanitize(embedding: Embedding, mu: float, unit: Unit) -> Measurement:
 
 
 def sanitize_levels(tally: Tally, mu: float, unit: Unit) -> Measurement:
-    """Add the same noise to the count of every text that was met, and keep those that reach the threshold."""
+    """Add noise to the count of every text that more than a few rows hold, and keep those that reach the threshold."""
     design, sigmas = tally.design, tally.design.sigmas(mu, unit)
     asked = design.block("levels")
     assert isinstance(asked, Levels)
     passing = asked.passing(sigmas["levels"], unit)
-    noisy = {name: _passed(counts, sigmas["levels"], passing.threshold) for name, counts in tally.counts.items()}
+    few = asked.few(sigmas["levels"])
+    more = {name: {text: count for text, count in own.items() if count > few} for name, own in tally.counts.items()}
+    noisy = {name: _passed(counts, sigmas["levels"], passing.threshold) for name, counts in more.items()}
     block = replace(passing, found={name: tuple(text for text, _ in kept) for name, kept in noisy.items()})
     sums = np.array([count for name in block.columns for _, count in noisy[name]], np.int64)
     return Measurement(Design(design.schema, (block,)), {"levels": sums}, sigmas)
