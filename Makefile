@@ -32,6 +32,7 @@ bench: $(DEV)
 	$(BIN)/python -m bench.owner
 	$(BIN)/python -m bench.training
 	$(BIN)/python -m bench.auxiliary
+	$(BIN)/python -m bench.engines
 
 bench-paper: $(DEV)
 	$(BIN)/python -m bench.paper

@@ -24,7 +24,7 @@ PUBLIC = {"release", "statement", "design", "codec", "schema", "settings", "cond
     *("grid", "density", "moment", "coded", "precision", "goodness", "plot", "svg", "report.page", "report.public"),
     *("measurement", "questions", "bounds", "modes", "octaves", "frames"),
 }
-PRIVATE = {"read", "embed", "tally", "noise", "ledger"}
+PRIVATE = {"read", "sums", "persons", "engines", "embed", "tally", "stream", "sharing", "sites", "noise", "ledger"}
 PICKLERS = {"pickle", "dill", "cloudpickle", "joblib", "shelve", "marshal"}
 
 

@@ -25,6 +25,7 @@ from dpearl.embeddings.levels import Levels, levels
 from dpearl.embeddings.marginals import UNIT
 from dpearl.embeddings.mixtures import Mixture, Mixtures, mixtures
 from dpearl.embeddings.octaves import octaves
+from dpearl.engines.local import Local
 from dpearl.errors import DataError, FileError, SchemaError
 from dpearl.ledger import read_ledger
 from dpearl.measurement import Measurement
@@ -77,7 +78,7 @@ def rows(count: int = 4000, seed: int = 0) -> pa.Table:
 
 
 def released(table: pa.Table, declared: Any = DECLARED, epsilon: float = 4.0) -> dpearl.Release:
-    return release_rows(table, Offer(declared, RECIPES["auto"], Budget(epsilon, 1e-5)), threads=1)
+    return release_rows(table, Offer(declared, RECIPES["auto"], Budget(epsilon, 1e-5)), engine=Local(1))
 
 
 # The whole way
@@ -111,7 +112,7 @@ def test_epsilon_is_the_total_with_the_delta_of_levels_taken_off() -> None:
 def test_the_cost_is_decided_before_a_row_is_read() -> None:
     """Shares, charge and digest hang on the questions alone."""
     offers = [Offer(DECLARED, RECIPES["auto"], BUDGET) for _ in range(2)]
-    release_rows(rows(50), offers[0], threads=1)
+    release_rows(rows(50), offers[0], engine=Local(1))
     assert offers[0].mu == offers[1].mu
     assert offers[0].digest == offers[1].digest
     assert shares(DECLARED).keys() == {"bounds", "ranges", "levels"}
@@ -169,7 +170,7 @@ def test_a_crash_between_stages_leaves_the_whole_charge_and_no_release(
     monkeypatch.setattr(owner, "_read", failing)
     offer, book = Offer(DECLARED, RECIPES["auto"], BUDGET), tmp_path / "ledger.jsonl"
     with pytest.raises(MemoryError):
-        release_rows(rows(100), offer, book, threads=1)
+        release_rows(rows(100), offer, book, engine=Local(1))
     assert passed
     (charge,) = read_ledger(book).charges
     assert (charge.mu, charge.lost, charge.plan) == (offer.mu, offer.lost, offer.digest)
@@ -201,7 +202,7 @@ EDGES = {
 def test_whatever_the_rows_are_there_is_a_valid_release(name: str, recipe: str, tmp_path: Path) -> None:
     table = EDGES[name]()
     offer = Offer(DECLARED, owner.recipe_with(RECIPES[recipe], None, None, 8), BUDGET)
-    made = release_rows(table, offer, threads=1)
+    made = release_rows(table, offer, engine=Local(1))
     save_release(made, tmp_path / "r.dpearl")
     assert load_release(tmp_path / "r.dpearl").digest == made.digest
     found = made.schema.columns["job"]
@@ -312,7 +313,9 @@ def test_the_threshold_keeps_what_one_person_brings_below_delta(rows: int, colum
 @pytest.mark.parametrize("relation", Relation)
 def test_all_parts_together_cost_what_privacy_loss_distributions_say(relation: Relation) -> None:
     """Gaussian parts and the δ of levels, composed by dp-accounting: the stated δ is an upper bound, and a tight one."""
-    made = release_rows(rows(200), Offer(DECLARED, owner.recipe_with(RECIPES["auto"], relation, None, None), BUDGET), threads=1)
+    made = release_rows(
+        rows(200), Offer(DECLARED, owner.recipe_with(RECIPES["auto"], relation, None, None), BUDGET), engine=Local(1)
+    )
     parts = [
         privacy_loss_distribution.from_gaussian_mechanism(1 / mu, value_discretization_interval=1e-4) for mu in made.mus.values()
     ]
@@ -390,7 +393,9 @@ def test_modes_are_found_by_noisy_rounds(asked: int | str) -> None:
     declared = parse_declaration(
         {"columns": {"x": {"kind": "number", "lower": 0, "upper": 100, "modes": asked}, "y": {"kind": "boolean"}}}
     )
-    made = release_rows(modal_rows(), Offer(declared, owner.recipe_with(RECIPES["paper"], None, None, 8), BUDGET), threads=1)
+    made = release_rows(
+        modal_rows(), Offer(declared, owner.recipe_with(RECIPES["paper"], None, None, 8), BUDGET), engine=Local(1)
+    )
     assert list(made.answers) == ["shapes", "modes 1"]
     found = made.schema.columns["x"].modes  # type: ignore[union-attr]
     assert isinstance(found, tuple)

@@ -28,6 +28,7 @@ from dpearl.design import RECIPES, Recipe, Scale
 from dpearl.embed import embed
 from dpearl.embeddings import marginals
 from dpearl.embeddings.levels import Levels
+from dpearl.engines.local import Local
 from dpearl.measurement import Measurement
 from dpearl.modes import ROUNDS as SHIPPED
 from dpearl.owner import Offer, recipe_with, release_rows
@@ -122,7 +123,7 @@ class Interviews:
         if key not in self._kept:
             block = ask.design.find(Levels)
             few = 0 if block is None else block.few(ask.design.sigmas(mu, unit)["levels"])
-            private = tally(self.sources, ask.design, block.columns, few) if block else embed(self.sources, ask.design, threads=1)
+            private = tally(self.sources, ask.design, block.columns, few) if block else embed(self.sources, ask.design, Local(1))
             self._kept = {**self._kept, key: private} if ask.stage in ("bounds", "levels", "shapes") else self._kept
         else:
             private = self._kept[key]
@@ -222,7 +223,9 @@ def ks(run: Run) -> Run:
     torch.set_num_threads(1)
     rows = three_modes(run["seed"])
     offer = Offer(modal_schema(run["modes"]), RECIPES["paper"], BUDGET)
-    model = fit(release_rows(rows, offer, threads=1), replace(TRAINING, iterations=run["iterations"]), run["seed"], threads=1)
+    model = fit(
+        release_rows(rows, offer, engine=Local(1)), replace(TRAINING, iterations=run["iterations"]), run["seed"], threads=1
+    )
     real, made = np.sort(rows["x"].to_numpy()), np.sort(model.sample(ROWS, seed=run["seed"])["x"].to_numpy())
     at = np.concatenate([real, made])
     return {"ks": float(np.abs(np.searchsorted(real, at, "right") - np.searchsorted(made, at, "right")).max() / ROWS)}
@@ -231,7 +234,7 @@ def ks(run: Run) -> Run:
 def _synthesized(own: Table, declared: Declaration, recipe: Recipe, run: Run) -> Run:
     """Boosting AUC and TV of pairs of a release, judged by the declared schema."""
     torch.set_num_threads(1)
-    release = release_rows(own.train, Offer(declared, recipe, BUDGET, seed=run["seed"]), threads=1)
+    release = release_rows(own.train, Offer(declared, recipe, BUDGET, seed=run["seed"]), engine=Local(1))
     settings = replace(TRAINING, iterations=run["iterations"]) if "iterations" in run else None
     made = fit(release, settings, run["seed"], threads=1).sample(own.train.num_rows, seed=run["seed"])
     scores = judge("wide", own, made, run["seed"])

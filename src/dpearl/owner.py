@@ -33,11 +33,12 @@ from dpearl.design import (
     public_design,
     stages,
 )
-from dpearl.embed import PARTIAL, Embedding, Progress, embed
+from dpearl.embed import PARTIAL, Embedding, embed
 from dpearl.embeddings.characteristic import Characteristic
 from dpearl.embeddings.levels import Levels
 from dpearl.embeddings.marginals import UNIT
 from dpearl.embeddings.spread import PairwiseDistance, Spread
+from dpearl.engines import Engine
 from dpearl.errors import UsageError
 from dpearl.privacy import Budget, Relation, Unit, compose
 from dpearl.questions import LOST, Ask, interview, shares
@@ -45,6 +46,7 @@ from dpearl.read import Source, open_sources
 from dpearl.release import Measurement, Release, this_version
 from dpearl.sanitize import sanitize, sanitize_levels
 from dpearl.schema import Declaration, Schema
+from dpearl.sums import Progress
 from dpearl.tally import Tally, tally
 
 Stages = Callable[[str, int | None], Progress]
@@ -175,7 +177,7 @@ def release_rows(
     offer: Offer,
     ledger_path: str | Path | None = None,
     output: str = "",
-    threads: int | None = None,
+    engine: Engine | None = None,
     progress: Stages | None = None,
 ) -> Release:
     """Sensitive rows in, a sanitized release out."""
@@ -186,9 +188,9 @@ def release_rows(
     passes = _passes(offer)
     ask = next(passes)
     while True:
-        private = _read(sources, ask, offer, threads, _bar(progress, ask.stage, sources))
+        private = _read(sources, ask, offer, engine, _bar(progress, ask.stage, sources))
         if not measured:
-            _charge(offer, ledger_path, output)
+            charge(offer, ledger_path, output)
         measured[ask.stage] = _sanitized(private, offer.targets[ask.stage], offer.unit)
         try:
             ask = passes.send((measured[ask.stage], private.rows if _public_rows(offer) else None))
@@ -216,11 +218,11 @@ def _passes(offer: Offer) -> Generator[Ask, tuple[Measurement, int | None], None
     yield Ask("embedding", offer.design(schema, measured, rows))
 
 
-def _read(sources: Sequence[Source], ask: Ask, offer: Offer, threads: int | None, bar: Progress | None) -> Embedding | Tally:
-    """The private sums of a pass."""
+def _read(sources: Sequence[Source], ask: Ask, offer: Offer, engine: Engine | None, bar: Progress | None) -> Embedding | Tally:
+    """The private sums of a pass. Texts are counted here, whatever the engine."""
     block = ask.design.find(Levels)
     if block is None:
-        return embed(sources, ask.design, threads, bar)
+        return embed(sources, ask.design, engine, bar)
     sigma = ask.design.sigmas(offer.targets[ask.stage], offer.unit)["levels"]
     return tally(sources, ask.design, block.columns, block.few(sigma), bar)
 
@@ -231,7 +233,7 @@ def _sanitized(private: Embedding | Tally, mu: float, unit: Unit) -> Measurement
 
 def release_sums(partial: Embedding, offer: Offer, ledger_path: str | Path | None = None, output: str = "") -> Release:
     """A release of sums that were made elsewhere: noise once, at the end."""
-    _charge(offer, ledger_path, output)
+    charge(offer, ledger_path, output)
     return _release(offer, {"embedding": sanitize(partial, offer.targets["embedding"], offer.unit)}, partial)
 
 
@@ -273,11 +275,21 @@ def estimated_scale(measured: Measurement, rows: int | None) -> float:
     return spread.estimate(noisy, measured.sigmas[spread.family], measured.noisy_rows)
 
 
-def embed_shard(data: Any, schema: Schema, recipe: Recipe, seed: int, threads: int | None, progress: Stages | None) -> Embedding:
+def embed_shard(
+    data: Any, schema: Schema, recipe: Recipe, seed: int = 0, engine: Engine | None = None, progress: Stages | None = None
+) -> Embedding:
     """Sums of one shard under a design that needs nothing from the data, so that all shards share it."""
-    design = public_design(schema, replace(recipe, scale=Scale.PUBLIC), seed)
-    sources = open_sources(data)
-    return embed(sources, design, threads, _bar(progress, "embedding", sources))
+    return embed_all(open_sources(data), shard_design(schema, recipe, seed), engine, progress)
+
+
+def shard_design(schema: Schema, recipe: Recipe, seed: int) -> Design:
+    """The design that all shards share: the schema and public constants decide on it."""
+    return public_design(schema, replace(recipe, scale=Scale.PUBLIC), seed)
+
+
+def embed_all(sources: Sequence[Source], design: Design, engine: Engine | None, progress: Stages | None) -> Embedding:
+    """One pass over the rows of some sources, shown as it goes."""
+    return embed(sources, design, engine, _bar(progress, "embedding", sources))
 
 
 def _bar(progress: Stages | None, stage: str, sources: Sequence[Source]) -> Progress | None:
@@ -286,7 +298,8 @@ def _bar(progress: Stages | None, stage: str, sources: Sequence[Source]) -> Prog
     return progress(stage, sum(filter(None, sizes)) if all(sizes) else None) if progress else None
 
 
-def _charge(offer: Offer, path: str | Path | None, output: str) -> None:
+def charge(offer: Offer, path: str | Path | None, output: str) -> None:
+    """Record the whole cost, where there is a ledger, before any noise is drawn."""
     if path is not None:
         ledger.charge(path, offer.budget, offer.mu, offer.unit, offer.digest, output, offer.lost)
 
