@@ -19,8 +19,11 @@ Answers are those of the real stages with real noise.
 def page(found: list[Run]) -> str:
     """All tables."""
     parts = {part: [run for run in found if run["part"] == part] for part in dict.fromkeys(run["part"] for run in found)}
-    tables = (_bounds, _levels, _modes, _ks, _adult, _scale, _selection)
-    return HEAD + "".join(make(parts) for make in tables)
+    tables = {"answers": (_bounds, _levels), "modes": (_modes,), "ks": (_ks,), "adult": (_adult,)}
+    tables |= {"scale": (_scale,), "selection": (_selection,)}
+    missing = [part for part in tables if part not in parts]
+    told = f"\nNot measured yet: {', '.join(missing)}.\n" if missing else ""
+    return HEAD + told + "".join(make(parts) for part, own in tables.items() if part in parts for make in own)
 
 
 def _table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
