@@ -1,8 +1,8 @@
 """Fitting a mixture to a release: maximum likelihood under the known noise, with as little dependence as that allows.
 
 The loss is half of χ², every residual over the noise that the release states, plus a price on what the latent tells of each
-column. Without the price a mixture fits the noise itself, far below the floor; with it, it stays near the distribution of
-largest entropy that the counts allow.
+column beyond the class, whose part is measured well. Without the price a mixture fits the noise itself, far below the floor;
+with it, it stays near the distribution of largest entropy that the counts allow.
 """
 
 from __future__ import annotations

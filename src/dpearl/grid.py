@@ -33,9 +33,9 @@ _WIDE = 40
 FEWEST_BINS, MOST_BINS = 4, 64
 """Bins of a column in a pair: fewer would show no shape, and 64 × 64 cells are more than any budget fills."""
 
-_FILLED, _PART, _LEAST = 3.0, 0.75, 0.5
+_FILLED, _PART = 3.0, 0.75
 """Rows that a bin must hold to be seen in a pair, in units of a cell's noise. A value that holds three quarters of a bin's rows
-has a bin of its own; coarse cells that hold half of them stay apart."""
+has a bin of its own."""
 
 
 @dataclass(frozen=True)
@@ -184,7 +184,7 @@ def _line_bins(counts: NDArray[np.float64], coarse: NDArray[np.int64], along: in
     alone = counts >= _PART * target
     alone[np.argsort(-counts, kind="stable")[MOST_BINS // 2 :]] = False
     rest = np.where(alone, 0.0, counts)
-    stretches = _neighbours(np.bincount(coarse, rest).astype(np.float64), max(fewest, _LEAST * target))
+    stretches = _neighbours(np.bincount(coarse, rest).astype(np.float64), target)
     bins = _parted(rest, stretches[coarse], np.bincount(stretches) == 1, target)
     bins[alone] = bins.max() + 1 + np.arange(alone.sum())
     return np.unique(bins, return_inverse=True)[1]
