@@ -9,21 +9,31 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dpearl.audit import BUDGET, Sanitize, audit
+from dpearl.audit import BUDGET, Finding, Sanitize, SanitizeLevels, audit, audit_blocks, audit_levels
 from dpearl.design import Design
 from dpearl.embed import Embedding
 from dpearl.embeddings.count import Count
+from dpearl.embeddings.levels import Levels
+from dpearl.embeddings.mixtures import Mixtures
 from dpearl.embeddings.spread import PairwiseDistance, Spread
 from dpearl.noise import rounded_gaussian
 from dpearl.privacy import Relation, Unit
 from dpearl.release import Measurement
-from dpearl.sanitize import sanitize
+from dpearl.sanitize import sanitize, sanitize_levels
+from dpearl.tally import Tally
 
 TRIALS = 800
 
 
 def failures(sanitizer: Sanitize = sanitize) -> set[tuple[Relation, int, str]]:
-    found = audit(TRIALS, sanitizer)
+    return reds(audit_blocks(TRIALS, sanitizer))
+
+
+def level_failures(sanitizer: SanitizeLevels = sanitize_levels) -> set[tuple[Relation, int, str]]:
+    return reds(audit_levels(TRIALS, sanitizer))
+
+
+def reds(found: list[Finding]) -> set[tuple[Relation, int, str]]:
     return {(red.unit.relation, red.unit.rows_per_person, red.part) for red in found if not red.passed}
 
 
@@ -137,3 +147,49 @@ def test_a_scale_that_reaches_farther_than_it_says_is_caught(
     honest = block.sensitivity2
     monkeypatch.setattr(block, "sensitivity2", lambda own, relation, same: honest(own, relation, same) // 10_000)
     assert (*unit, "all blocks, scale") in failures()
+
+
+def test_modes_that_reach_farther_than_they_say_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Mixtures, "norm2", property(lambda own: 2**28))
+    assert {(*unit, "all blocks, modes") for unit in (ONE, REPLACED, THREE)} <= failures()
+
+
+# Levels that nobody declared
+
+
+def half_the_noise(tally: Tally, mu: float, unit: Unit) -> Measurement:
+    return sanitize_levels(tally, 2 * mu, unit)
+
+
+def one_row_per_person(tally: Tally, mu: float, unit: Unit) -> Measurement:
+    return sanitize_levels(tally, mu, Unit(unit.relation))
+
+
+def test_levels_without_enough_noise_are_caught() -> None:
+    red = level_failures(half_the_noise)
+    assert {(*unit, "levels of many") for unit in (ONE, REPLACED, THREE)} <= red
+
+
+def test_levels_that_forget_how_many_rows_a_person_has_are_caught() -> None:
+    red = level_failures(one_row_per_person)
+    assert (*THREE, "levels of many") in red
+    assert (*THREE, "delta of levels, 3 new") in red
+    assert {(relation, rows) for relation, rows, _ in red} == {THREE}
+
+
+def test_a_threshold_that_forgets_those_left_out_before_noise_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A person may add to a text that just as many others share as are left out."""
+    honest = Levels.passing
+
+    def too_low(block: Levels, sigma: int, unit: Unit) -> Levels:
+        passing = honest(block, sigma, unit)
+        return replace(passing, threshold=passing.threshold - 2 * block.few(sigma) * 2**16)
+
+    monkeypatch.setattr(Levels, "passing", too_low)
+    red = level_failures()
+    assert {(*unit, "delta of levels, 1 new") for unit in (ONE, REPLACED, THREE)} <= red
+
+
+def test_texts_that_pass_without_a_threshold_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Levels, "passing", lambda block, sigma, unit: replace(block, threshold=0))
+    assert {(*unit, "delta of levels, 1 new") for unit in (ONE, REPLACED, THREE)} <= level_failures()

@@ -187,9 +187,9 @@ def vectors(codec: Codec, rows: Rows) -> NDArray[np.float64]:
 def test_a_sure_draft_is_the_row_of_its_codes_for_any_schema(columns: list[Column], seed: int) -> None:
     """As a vector, and as the private side's integers see it at the real frequencies: count and order of all axes."""
     codec, rng = codec_of(*columns), np.random.default_rng(seed)
-    codes = {name: returning_codes(column, 9, rng) for name, column in codec.features.items()}
+    codes = {name: returning_codes(column, 9, rng) for name, column in codec.columns.items()}
     rows = codec.rows(codes)
-    made = vectors_of(codec, {name: sure_draft(column, codes[name], rng) for name, column in codec.features.items()})
+    made = vectors_of(codec, {name: sure_draft(column, codes[name], rng) for name, column in codec.columns.items()})
     assert np.allclose(made.numpy(), vectors(codec, rows), rtol=0, atol=1e-12)
     block = draw_characteristic(codec, 6, 1.0, seed % 100, 1.0)
     phases = made.numpy() @ real_frequencies(block, codec)

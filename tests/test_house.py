@@ -21,9 +21,10 @@ TORCH = {
     *("generator", "mixture", "pictures", "distance", "critic", "checkpoint", "fitting", "train", "synthesizer", "imagery"),
 }
 PUBLIC = {"release", "statement", "design", "codec", "schema", "settings", "condition", "write", *TORCH} - {"imagery"} | {
-    *("grid", "density", "moment", "coded", "precision", "goodness", "plot", "svg", "report.page", "report.public")
+    *("grid", "density", "moment", "coded", "precision", "goodness", "plot", "svg", "report.page", "report.public"),
+    *("measurement", "questions", "bounds", "modes", "octaves", "frames"),
 }
-PRIVATE = {"read", "sums", "persons", "engines", "embed", "stream", "sharing", "sites", "noise", "ledger"}
+PRIVATE = {"read", "sums", "persons", "engines", "embed", "tally", "stream", "sharing", "sites", "noise", "ledger"}
 PICKLERS = {"pickle", "dill", "cloudpickle", "joblib", "shelve", "marshal"}
 
 

@@ -5,6 +5,9 @@ times. Some of the draws teach an attacker the covariance of the noise, so that 
 missing in a coordinate or shared between two is found too; the others judge his best linear
 test. No test between neighbours under μ-GDP is right more often than Φ(μ/2), so how often he is
 right bounds μ from below (Clopper-Pearson). The audit fails if that bound exceeds the stated μ.
+
+Levels that nobody declared have a δ of their own: a person brings texts that are new, or that just too few others share, and how
+often one of them shows bounds it from below.
 """
 
 from __future__ import annotations
@@ -18,18 +21,22 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dpearl.codec import Codec
-from dpearl.design import Design
+from dpearl.design import Design, asking
 from dpearl.embed import Embedding, embed
 from dpearl.embeddings.characteristic import draw_characteristic
 from dpearl.embeddings.count import Count
-from dpearl.embeddings.marginals import public_pairs, singles
+from dpearl.embeddings.levels import Levels, levels
+from dpearl.embeddings.marginals import UNIT, public_pairs, singles
+from dpearl.embeddings.mixtures import Mixture, mixtures
+from dpearl.embeddings.octaves import stretches
 from dpearl.embeddings.spread import pairwise_distance, spread
 from dpearl.engines.local import Local
 from dpearl.privacy import Budget, Relation, Unit
 from dpearl.read import open_sources
 from dpearl.release import Measurement
-from dpearl.sanitize import sanitize
-from dpearl.schema import parse_schema
+from dpearl.sanitize import sanitize, sanitize_levels
+from dpearl.schema import parse_declaration, parse_schema
+from dpearl.tally import Tally, tally
 
 BUDGET = Budget(16.0, 1e-5)
 """μ near 3, where a given error in σ shows in the fewest trials: a tenth within thousands."""
@@ -37,6 +44,7 @@ BUDGET = Budget(16.0, 1e-5)
 _FALSE_ALARM = 1e-7
 _TINY = 1e-6
 Sanitize = Callable[[Embedding, float, Unit], Measurement]
+SanitizeLevels = Callable[[Tally, float, Unit], Measurement]
 Row = tuple[float | None, bool]
 
 _COUNTED = parse_schema(
@@ -82,6 +90,11 @@ def _cases() -> list[Case]:
         Case(distance, replaced, ((1.0, True),), (1.0, True), (None, True), ", scale"),
         Case(_marginals(), absent, others, (0.0, True), note=", marginals"),
         Case(_marginals(), replaced, others, (0.0, True), (1.0, False), ", marginals"),
+        Case(_ranges(), absent, others, (1e300, True), note=", ranges"),
+        Case(_ranges(), replaced, others, (1e300, True), (-1e300, True), ", ranges"),
+        Case(_modes(), absent, others, (0.5, True), note=", modes"),
+        Case(_modes(), several, others, (0.5, True), note=", modes"),
+        Case(_modes(), replaced, others, (0.5, True), (0.97, True), ", modes"),
     ]
 
 
@@ -99,9 +112,19 @@ def _marginals() -> Design:
     return Design(_COUNTED, (Count(codec.classes, 1.0), singles(codec, 1.0), public_pairs(codec, 1.0)))
 
 
+def _ranges() -> Design:
+    """Stretches of a line, at whose end an extreme value lies."""
+    return asking(_SCHEMA, stretches, columns=["x"], line=4)
+
+
+def _modes() -> Design:
+    """Two modes, narrow and far apart: a row at the end of a mode's frame belongs to it alone, and adds all that it can."""
+    return asking(_SCHEMA, mixtures, found={"x": Mixture(np.array([[0.2, 1.0], [0.1, 0.01], [0.5, 0.5]]))})
+
+
 @dataclass(frozen=True)
 class Finding:
-    """What one test saw: μ is at least `seen`, with near certainty, where `stated` was promised."""
+    """What one test saw: μ is at least `seen`, with near certainty, where `stated` was promised. Of levels, δ."""
 
     unit: Unit
     part: str
@@ -113,9 +136,70 @@ class Finding:
         return self.seen <= self.stated
 
 
-def audit(trials: int = 4000, sanitizer: Sanitize = sanitize) -> list[Finding]:
+def audit(trials: int = 4000) -> list[Finding]:
+    """Test all that is installed."""
+    return audit_blocks(trials) + audit_levels(trials)
+
+
+def audit_blocks(trials: int, sanitizer: Sanitize = sanitize) -> list[Finding]:
     """Test both relations, one and several rows per person, each block alone and all together."""
     return [finding for case in _cases() for finding in _audit_case(case, trials, sanitizer)]
+
+
+def audit_levels(trials: int, sanitizer: SanitizeLevels = sanitize_levels) -> list[Finding]:
+    """Test levels that nobody declared, for both relations, one and several rows per person."""
+    units = (Unit(Relation.ADD_REMOVE), Unit(Relation.REPLACE_ONE), Unit(Relation.ADD_REMOVE, 3))
+    return [finding for unit in units for finding in _audit_levels(unit, trials, sanitizer)]
+
+
+_LOST, _FAINT, _CROWD = 0.05, 0.05, 400
+"""δ that shows within hundreds of trials; a μ at which some rows are few; and how many people share a level."""
+
+
+def _asked(unit: Unit) -> Design:
+    declared = {"columns": {"x": {"kind": "category", "levels": "estimate"}, "y": {"kind": "boolean"}}}
+    return asking(parse_declaration({**declared, "rows_per_person": unit.rows_per_person}), levels, delta=_LOST)
+
+
+def _audit_levels(unit: Unit, trials: int, sanitizer: SanitizeLevels) -> list[Finding]:
+    """A level that one person alone adds to what few others share, in one row or in all; and one that a crowd shares."""
+    design = _asked(unit)
+    block, sigma = design.block("levels"), design.sigmas(_FAINT, unit)["levels"]
+    assert isinstance(block, Levels)
+    few, rows = block.few(sigma), unit.rows_per_person
+    alone = []
+    for texts in ([f"new {place}" for place in range(rows)], ["new 0"] * rows):
+        with_others = [*texts, *(text for text in set(texts) for _ in range(few))]
+        private = _tallied(design, [*with_others, *["shared"] * _CROWD], few)
+        shown = sum(any(text in _found(sanitizer(private, _FAINT, unit)) for text in texts) for _ in range(trials))
+        alone.append(Finding(unit, f"delta of levels, {len(set(texts))} new", _LOST, _at_least(shown, trials)))
+    return [*alone, _audit_crowd(design, unit, trials, sanitizer)]
+
+
+def _audit_crowd(design: Design, unit: Unit, trials: int, sanitizer: SanitizeLevels) -> Finding:
+    """The counts of levels that are shared by many, with and without a person's rows, or with these rows in another of them."""
+    sigma, rows = design.sigmas(BUDGET.mu, unit)["levels"], unit.rows_per_person
+    here, there = (rows, 0), (0, rows if unit.relation is Relation.REPLACE_ONE else 0)
+    crowds = [["a"] * (_CROWD + one) + ["b"] * (_CROWD // 2 + other) for one, other in (there, here)]
+    sides = [_tallied(design, crowd, 0) for crowd in crowds]
+    draws = np.array([[_counts(sanitizer(side, BUDGET.mu, unit)) for _ in range(trials)] for side in sides]) / sigma
+    exact = [np.array([side.counts["x"]["a"], side.counts["x"]["b"]]) * UNIT / sigma for side in sides]
+    return Finding(unit, "levels of many", BUDGET.mu, _seen(draws - exact[0], exact[1] - exact[0]))
+
+
+def _tallied(design: Design, texts: list[str], few: int) -> Tally:
+    return tally(open_sources(pa.table({"x": texts, "y": [True] * len(texts)})), design, ["x"], few)
+
+
+def _found(measured: Measurement) -> dict[str, int]:
+    block = measured.design.block("levels")
+    assert isinstance(block, Levels)
+    return dict(zip((block.found or {})["x"], measured.sums["levels"].tolist(), strict=True))
+
+
+def _counts(measured: Measurement) -> list[int]:
+    found = _found(measured)
+    return [found["a"], found["b"]]
 
 
 def _audit_case(case: Case, trials: int, sanitizer: Sanitize) -> list[Finding]:

@@ -10,6 +10,8 @@ into coordinates (integers 0..top on a line) and a level (one of a few, one-hot)
     number, datetime   one coordinate; level 0 for plain values, then missing, then spikes
     category, boolean  no coordinate; a level for each declared value, other, missing
     image              a coordinate per pixel; level 0, or 1 for a picture that cannot be read
+
+A column with an open question has a code too: where its cell lies on a grid that needs no answer.
 """
 
 from __future__ import annotations
@@ -41,7 +43,21 @@ from dpearl.cells import (
     to_storage,
 )
 from dpearl.errors import DataError
-from dpearl.schema import Boolean, Category, Column, Datetime, Image, Number, Schema
+from dpearl.frames import Frames
+from dpearl.octaves import CELLS, EPOCH, cells_of, edges
+from dpearl.schema import (
+    MODE,
+    AnyColumn,
+    Asked,
+    AskedDatetime,
+    AskedNumber,
+    Boolean,
+    Category,
+    Datetime,
+    Image,
+    Number,
+    Schema,
+)
 
 Codes = NDArray[Any]
 """int64 (rows,) for a table column; uint8 (rows, pixels + 1) for images, the last byte 1 if unreadable."""
@@ -55,12 +71,11 @@ TOP = 2**16 - 1
 _TRUE, _FALSE = ("true", "t", "yes", "y", "1"), ("false", "f", "no", "n", "0")
 
 
-class ColumnCodec(Protocol):
-    """How one column becomes integers.
+class Feature(Protocol):
+    """How embeddings see a column: codes as coordinates and a level.
 
     `returns` are the levels that a synthetic row may have: not other unless it is named, not missing
-    unless it is declared. `code` is the way back from positions in [0, 1] and levels to codes. `valid` says
-    which cells are such as a synthetic row may hold: declared, within bounds, on the grid.
+    unless it is declared. `code` is the way back from positions in [0, 1] and levels to codes.
     """
 
     @property
@@ -73,15 +88,23 @@ class ColumnCodec(Protocol):
     def one_hot(self) -> bool: ...
     @property
     def returns(self) -> tuple[int, ...]: ...
+    def coordinate(self, codes: Codes) -> NDArray[np.uint16]: ...
+    def level(self, codes: Codes) -> NDArray[np.int64]: ...
+    def code(self, positions: NDArray[np.float64], levels: NDArray[np.int64]) -> Codes: ...
+
+
+class ColumnCodec(Feature, Protocol):
+    """How one column becomes integers.
+
+    `valid` says which cells are such as a synthetic row may hold: declared, within bounds, on the grid.
+    """
+
     @property
     def natural(self) -> pa.DataType: ...
     def accepts(self, storage: pa.DataType) -> bool: ...
     def encode(self, cells: pa.Array) -> Codes: ...
     def valid(self, cells: pa.Array) -> NDArray[np.bool_]: ...
     def decode(self, codes: Codes) -> pa.Array: ...
-    def coordinate(self, codes: Codes) -> NDArray[np.uint16]: ...
-    def level(self, codes: Codes) -> NDArray[np.int64]: ...
-    def code(self, positions: NDArray[np.float64], levels: NDArray[np.int64]) -> Codes: ...
 
 
 class _Line:
@@ -148,7 +171,7 @@ class NumberCodec(_Line):
         return pa.int64() if self.column.integral else pa.float64()
 
     def accepts(self, storage: pa.DataType) -> bool:
-        return is_number(storage) or pa.types.is_decimal(storage) or is_text(storage)
+        return _holds_numbers(storage)
 
     def encode(self, cells: pa.Array) -> Codes:
         values = floats(cells)
@@ -177,6 +200,14 @@ class NumberCodec(_Line):
             return super().coordinate(codes)
         values = self._values(np.minimum(codes, self.points - 1))
         return np.where(codes < self.points, self._on_log_grid(values), 0).astype(np.uint16)[:, None]
+
+    def plain(self, codes: Codes) -> NDArray[np.float64]:
+        """Values of plain codes; the upper bound for missing and spikes."""
+        return self._values(np.minimum(codes, self.points - 1))
+
+    def nearest(self, values: NDArray[np.float64]) -> Codes:
+        """The grid point of each value."""
+        return self._nearest(np.clip(values, self.column.lower, self.column.upper))
 
     def _on_grid(self, positions: NDArray[np.float64]) -> Codes:
         """Positions of a logarithmic column lie on the log grid, whatever its step."""
@@ -246,7 +277,7 @@ class DatetimeCodec(_Line):
         return pa.timestamp("us", None if self.column.lower.tzinfo is None else "UTC")
 
     def accepts(self, storage: pa.DataType) -> bool:
-        return pa.types.is_timestamp(storage) or pa.types.is_date(storage) or is_text(storage)
+        return _holds_moments(storage)
 
     def encode(self, cells: pa.Array) -> Codes:
         when, missing = moments(cells)
@@ -284,6 +315,60 @@ class _Levels:
 
 
 @dataclass(frozen=True)
+class ModeFeature(_Levels):
+    """Which of its modes a number belongs to; after them, as ever, missing and spikes."""
+
+    number: NumberCodec
+    frames: Frames
+
+    @property
+    def modes(self) -> int:
+        return len(self.frames.modes)
+
+    @property
+    def levels(self) -> int:
+        return self.modes + self.number.levels - 1
+
+    @property
+    def returns(self) -> tuple[int, ...]:
+        return (*range(self.modes), *(self.modes + level - 1 for level in self.number.returns if level))
+
+    def level(self, codes: Codes) -> NDArray[np.int64]:
+        levels = self.number.level(codes)
+        return np.where(levels == 0, self.frames.nearest(self.number.plain(codes)), self.modes + levels - 1)
+
+    def joined(self, levels: Codes, coordinates: Codes) -> Codes:
+        """A number's codes from its modes and its places in them."""
+        inside = np.minimum(levels, self.modes - 1)
+        values = self.frames.values(coordinates / TOP, inside)
+        return np.where(levels < self.modes, self.number.nearest(values), self.number.points + levels - self.modes)
+
+
+@dataclass(frozen=True)
+class PlaceFeature:
+    """Where in its mode's frame a number lies; at zero where it has no mode."""
+
+    mode: ModeFeature
+    coordinates = 1
+    top = TOP
+    levels = 1
+    one_hot = False
+    returns = (0,)
+
+    def coordinate(self, codes: Codes) -> NDArray[np.uint16]:
+        modes = self.mode.level(codes)
+        inside = np.minimum(modes, self.mode.modes - 1)
+        places = self.mode.frames.places(self.mode.number.plain(codes), inside)
+        return np.where(modes < self.mode.modes, np.rint(places * TOP), 0).astype(np.uint16)[:, None]
+
+    def level(self, codes: Codes) -> NDArray[np.int64]:
+        return np.zeros(len(codes), np.int64)
+
+    def code(self, positions: NDArray[np.float64], levels: NDArray[np.int64]) -> Codes:
+        return np.rint(positions[:, 0] * TOP).astype(np.int64)
+
+
+@dataclass(frozen=True)
 class CategoryCodec(_Levels):
     """A cell matches a level by its text; undeclared text is other, nothing is missing."""
 
@@ -309,7 +394,7 @@ class CategoryCodec(_Levels):
         return pa.int64() if all(abs(level) < 2**63 for level in self.column.levels if isinstance(level, int)) else pa.string()
 
     def accepts(self, storage: pa.DataType) -> bool:
-        return is_number(storage) or pa.types.is_boolean(storage) or pa.types.is_date32(storage) or is_text(storage)
+        return _holds_levels(storage)
 
     def encode(self, cells: pa.Array) -> Codes:
         if pa.types.is_signed_integer(cells.type):
@@ -418,8 +503,84 @@ class ImageCodec:
         return np.column_stack([np.rint(positions * self.top), levels]).astype(np.uint8)
 
 
-def column_codec(column: Column) -> ColumnCodec:
+class _Asked(_Levels):
+    """What columns with open questions share: every cell is fine, and none is ever made of a code."""
+
+    returns: tuple[int, ...] = ()
+    natural = pa.float64()
+
+    def valid(self, cells: pa.Array) -> NDArray[np.bool_]:
+        return np.ones(len(cells), bool)
+
+    def decode(self, codes: Codes) -> pa.Array:
+        """The lowest number of each cell."""
+        return pa.array([None if code >= CELLS else edges(int(code))[0] for code in codes], self.natural)
+
+
+@dataclass(frozen=True)
+class AskedNumberCodec(_Asked):
+    """The cell of a number whose bounds are not known; one code more for what says nothing of them: missing values,
+    infinities and spikes."""
+
+    column: AskedNumber
+    levels = CELLS + 1
+
+    def accepts(self, storage: pa.DataType) -> bool:
+        return _holds_numbers(storage)
+
+    def encode(self, cells: pa.Array) -> Codes:
+        values = floats(cells)
+        silent = ~np.isfinite(values) | np.isin(values, self.column.spikes)
+        if self.column.log:
+            silent |= values <= 0
+        lower, upper = self.column.lower, self.column.upper
+        kept = np.clip(values, -np.inf if lower is None else lower, np.inf if upper is None else upper)
+        return np.where(silent, CELLS, cells_of(np.where(silent, 0.0, kept)))
+
+
+@dataclass(frozen=True)
+class AskedDatetimeCodec(_Asked):
+    """The cell of a moment's microseconds since 2000; one code more for what is missing."""
+
+    levels = CELLS + 1
+
+    def accepts(self, storage: pa.DataType) -> bool:
+        return _holds_moments(storage)
+
+    def encode(self, cells: pa.Array) -> Codes:
+        when, missing = moments(cells)
+        return np.where(missing, CELLS, cells_of(when.astype(np.float64) - EPOCH))
+
+
+@dataclass(frozen=True)
+class AskedCategoryCodec(_Asked):
+    """A category whose levels are not known: until they are, all cells are alike."""
+
+    levels = 1
+
+    def accepts(self, storage: pa.DataType) -> bool:
+        return _holds_levels(storage)
+
+    def encode(self, cells: pa.Array) -> Codes:
+        return np.zeros(len(cells), np.int64)
+
+
+def _holds_numbers(storage: pa.DataType) -> bool:
+    return is_number(storage) or bool(pa.types.is_decimal(storage)) or is_text(storage)
+
+
+def _holds_moments(storage: pa.DataType) -> bool:
+    return bool(pa.types.is_timestamp(storage) or pa.types.is_date(storage)) or is_text(storage)
+
+
+def _holds_levels(storage: pa.DataType) -> bool:
+    return is_number(storage) or bool(pa.types.is_boolean(storage) or pa.types.is_date32(storage)) or is_text(storage)
+
+
+def column_codec(column: AnyColumn) -> ColumnCodec:
     """The codec of one declared column."""
+    if isinstance(column, Asked):
+        return _asked_codec(column)
     if isinstance(column, Number):
         return NumberCodec(column)
     if isinstance(column, Datetime):
@@ -427,6 +588,12 @@ def column_codec(column: Column) -> ColumnCodec:
     if isinstance(column, Category):
         return CategoryCodec(column)
     return BooleanCodec(column) if isinstance(column, Boolean) else ImageCodec(column)
+
+
+def _asked_codec(column: Asked) -> ColumnCodec:
+    if isinstance(column, AskedNumber):
+        return AskedNumberCodec(column)
+    return AskedDatetimeCodec() if isinstance(column, AskedDatetime) else AskedCategoryCodec()
 
 
 @dataclass(frozen=True)
@@ -462,9 +629,26 @@ class Codec:
         return {name: column_codec(column) for name, column in self.schema.columns.items()}
 
     @cached_property
-    def features(self) -> dict[str, ColumnCodec]:
-        """The columns that are embedded; a label of classes conditions the embedding instead."""
-        return {name: codec for name, codec in self.columns.items() if not (name == self.schema.label and codec.one_hot)}
+    def features(self) -> dict[str, Feature]:
+        """The columns that are embedded; a label of classes conditions the embedding instead. A number with modes is two
+        features: which mode, and where in it."""
+        found: dict[str, Feature] = {}
+        for name, codec in self.columns.items():
+            if isinstance(codec, NumberCodec) and isinstance(codec.column.modes, tuple):
+                found[name + MODE] = mode = ModeFeature(codec, Frames(codec.column.modes))
+                found[name] = PlaceFeature(mode)
+            elif not (name == self.schema.label and codec.one_hot):
+                found[name] = codec
+        return found
+
+    def joined(self, drawn: Mapping[str, Codes]) -> dict[str, Codes]:
+        """The codes of columns from those of their features."""
+        codes = {name: own for name, own in drawn.items() if not name.endswith(MODE)}
+        for name, feature in self.features.items():
+            if isinstance(feature, ModeFeature):
+                column = name.removesuffix(MODE)
+                codes[column] = feature.joined(drawn[name], drawn[column])
+        return codes
 
     @property
     def classes(self) -> int:
@@ -492,7 +676,7 @@ class Codec:
     def rows(self, codes: Mapping[str, Codes]) -> Rows:
         """Codes split into what embeddings see."""
         size = len(next(iter(codes.values())))
-        parts = [(codec, codes[name]) for name, codec in self.features.items()]
+        parts = [(codec, codes[name.removesuffix(MODE)]) for name, codec in self.features.items()]
         conditioned = self.classes > 1 and self.schema.label is not None
         return Rows(
             label=codes[str(self.schema.label)] if conditioned else np.zeros(size, np.int64),
@@ -502,7 +686,7 @@ class Codec:
         )
 
 
-def check_storage(where: str, name: str, column: Column, storage: pa.DataType) -> None:
+def check_storage(where: str, name: str, column: AnyColumn, storage: pa.DataType) -> None:
     """Refuse a column whose storage cannot hold the declared kind, before any row is read."""
     if pa.types.is_dictionary(storage):
         storage = storage.value_type
@@ -522,13 +706,13 @@ def check_storage(where: str, name: str, column: Column, storage: pa.DataType) -
         raise DataError(f"{where}: column {name!r} is stored as {storage}, which is no {column.kind}; {hint}")
 
 
-def storage_name(column: Column, storage: pa.DataType) -> str | None:
+def storage_name(column: AnyColumn, storage: pa.DataType) -> str | None:
     """How a release names a storage type; None where values come back in the natural type.
 
     That is also where the type cannot hold all that the schema declares: 300 in an int8, a named
     `other` among whole numbers.
     """
-    if pa.types.is_null(storage) or pa.types.is_decimal(storage) or isinstance(column, Image):
+    if pa.types.is_null(storage) or pa.types.is_decimal(storage) or isinstance(column, (Image, Asked)):
         return None
     name = f"dictionary[{storage.value_type}]" if pa.types.is_dictionary(storage) else str(storage)
     codec = column_codec(column)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from dpearl.codec import Codec
 from dpearl.embeddings.marginals import UNIT, Pairs, Singles, all_pairs
 from dpearl.grid import Ladder, bins_along, chosen_grid
-from dpearl.release import Measurement
+from dpearl.measurement import Measurement
 
 Floats = NDArray[np.float64]
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
 from functools import cached_property, partial
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,13 +23,16 @@ from dpearl.codec import Codec
 from dpearl.embeddings import Block
 from dpearl.embeddings.characteristic import draw_characteristic, load_characteristic
 from dpearl.embeddings.count import Count
+from dpearl.embeddings.levels import Levels, levels
 from dpearl.embeddings.marginals import Pairs, load_pairs, public_pairs, singles
+from dpearl.embeddings.mixtures import load_mixtures
 from dpearl.embeddings.moments import picture_moments
+from dpearl.embeddings.octaves import octaves, stretches
 from dpearl.embeddings.pictures import picture_blocks, pictured
 from dpearl.embeddings.spread import pairwise_distance, spread, uniform_spread
 from dpearl.errors import BudgetError, UsageError
 from dpearl.privacy import Relation, Unit
-from dpearl.schema import Image, Schema
+from dpearl.schema import Declaration, Image, Schema, declaration_from
 
 B = TypeVar("B")
 
@@ -157,6 +160,11 @@ class Design:
         """What a weight of 1 stands for in each block's integers."""
         return {block.family: Fraction(math.sqrt(block.norm2) / block.weight) for block in self.blocks}
 
+    def lost(self, sigmas: Mapping[str, int], unit: Unit) -> float:
+        """The δ of levels that one person alone carries, beside the μ of the noise."""
+        found = self.find(Levels)
+        return 0.0 if found is None else found.lost(sigmas[found.family], unit)
+
     def to_dict(self) -> dict[str, Any]:
         """Everything but the arrays."""
         return {"schema": self.schema.to_dict(), "blocks": [block.to_dict() for block in self.blocks]}
@@ -172,6 +180,12 @@ class Design:
         for name, array in sorted(self.arrays().items()):
             digest.update(f"{name}{array.dtype}{array.shape}".encode() + np.ascontiguousarray(array).tobytes())
         return digest.hexdigest()
+
+
+def asking(declaration: Declaration, make: Callable[..., Block], **own: Any) -> Design:
+    """The design of a question: one block over columns that may hold open questions, which nothing but such blocks looks at."""
+    schema = cast(Schema, declaration)
+    return Design(schema, (make(Codec(schema), weight=1.0, **own),))
 
 
 def tabular(schema: Schema) -> bool:
@@ -263,12 +277,16 @@ _FAMILIES: dict[str, Callable[..., Block]] = {
     "characteristic": load_characteristic,
     "singles": singles,
     "pairs": load_pairs,
+    "octaves": octaves,
+    "stretches": stretches,
+    "levels": levels,
+    "mixtures": load_mixtures,
 }
 
 
 def load_design(plan: dict[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Design:
     """A design from its file form. What a row can reach is worked out from the schema, never believed."""
-    schema = Schema.from_dict(plan["schema"])
+    schema = cast(Schema, declaration_from(plan["schema"]))
     blocks = []
     for described in plan["blocks"]:
         own = dict(described)

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from dpearl.codec import Codec, Codes, ColumnCodec
+from dpearl.codec import Codec, Codes, Feature
 from dpearl.schema import Image
 
 TABLE_LATENT, IMAGE_LATENT = 10, 5
@@ -39,7 +39,7 @@ class Draft:
 class TableNet(nn.Module):
     """fc → bn → relu → fc → bn → relu → fc → tanh for positions, softmax for levels."""
 
-    def __init__(self, columns: list[ColumnCodec], inputs: int) -> None:
+    def __init__(self, columns: list[Feature], inputs: int) -> None:
         super().__init__()
         self.positions = [column.coordinates for column in columns]
         self.choices = [len(column.returns) for column in columns]
@@ -128,9 +128,9 @@ class Generator(nn.Module):
 
     def __init__(self, codec: Codec, classes: int) -> None:
         super().__init__()
-        self.features = codec.features
+        self.codec, self.features = codec, codec.features
         self.classes = classes
-        self.pictures = [name for name in self.features if isinstance(codec.schema.columns[name], Image)]
+        self.pictures = [name for name in self.features if isinstance(codec.schema.columns.get(name), Image)]
         self.others = [name for name in self.features if name not in self.pictures]
         self.latent = IMAGE_LATENT if self.pictures else TABLE_LATENT
         inputs = self.latent + (classes if classes > 1 else 0)
@@ -154,7 +154,7 @@ class Generator(nn.Module):
         for name, column in self.features.items():
             levels = np.array(column.returns)[drafts[name].levels.argmax(dim=1).numpy()]
             codes[name] = column.code(drafts[name].positions.numpy().astype(np.float64), levels)
-        return codes
+        return self.codec.joined(codes)
 
     def forward(self, latent: Tensor, classes: Tensor) -> Tensor:
         """Rows as the frequencies see them: all coordinates, then the levels that have an axis of their own.

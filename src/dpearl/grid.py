@@ -102,7 +102,7 @@ def ladders(codec: Codec) -> dict[str, Ladder]:
 
 def _ladders(codec: Codec, full: int) -> dict[str, Ladder]:
     wide = len(codec.features) > _WIDE
-    return {name: _ladder(column, codec.schema.columns[name], full, wide) for name, column in codec.features.items()}
+    return {name: _ladder(codec.columns[name], codec.schema.columns[name], full, wide) for name in codec.features}
 
 
 def _ladder(column: ColumnCodec, declared: object, full: int, wide: bool) -> Ladder:

@@ -29,7 +29,7 @@ _ROOT = "0" * 64
 
 @dataclass(frozen=True)
 class Charge:
-    """One release: its μ, whom it protects, and what it was."""
+    """One release: its μ, whom it protects, and what it was. `lost` is the part of δ that μ does not tell of."""
 
     mu: float
     delta: float
@@ -37,6 +37,7 @@ class Charge:
     plan: str
     output: str
     time: str
+    lost: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -58,14 +59,22 @@ class Ledger:
         return compose(charge.mu for charge in self.charges)
 
     @property
+    def delta_left(self) -> float:
+        """The ledger's δ without what charges take of it beside their μ: parts of δ add up (basic composition)."""
+        return max(self.budget.delta - math.fsum(charge.lost for charge in self.charges), 0.0)
+
+    @property
     def left(self) -> float:
         """ε that one further release may have at the ledger's δ: what is left of μ², not of ε."""
-        return epsilon_of(math.sqrt(max(self.budget.mu**2 - self.mu**2, 0.0)), self.budget.delta)
+        if not self.delta_left:
+            return 0.0
+        whole = Budget(self.budget.epsilon, self.delta_left).mu
+        return epsilon_of(math.sqrt(max(whole**2 - self.mu**2, 0.0)), self.delta_left)
 
     @property
     def spent(self) -> float:
         """ε of all charges together at the ledger's δ."""
-        return epsilon_of(self.mu, self.budget.delta)
+        return epsilon_of(self.mu, self.delta_left)
 
 
 def read_ledger(path: str | Path) -> Ledger:
@@ -91,24 +100,24 @@ def set_budget(path: str | Path, epsilon: float, delta: float | None = None) -> 
         return _parse(file.read(), Path(path))
 
 
-def charge(path: str | Path, budget: Budget, mu: float, unit: Unit, plan: str, output: str) -> Charge:
+def charge(path: str | Path, budget: Budget, mu: float, unit: Unit, plan: str, output: str, lost: float = 0.0) -> Charge:
     """Charge μ and sync it to disk, or refuse. A ledger that does not exist opens with exactly this budget."""
     with _locked(Path(path)) as file:
         text = file.read()
         ledger = _parse(text, Path(path)) if text else Ledger(((_now(), budget),), (), _ROOT)
-        made = Charge(mu, budget.delta, unit, plan, output, _now())
+        made = Charge(mu, budget.delta, unit, plan, output, _now(), lost)
         _refuse(ledger, made, Path(path))
         head = ledger.head if text else _append(file, _ROOT, _budget_entry(budget))
         _append(file, head, _entry(made))
         return made
 
 
-def check(path: str | Path, budget: Budget, mu: float, unit: Unit) -> None:
+def check(path: str | Path, budget: Budget, mu: float, unit: Unit, lost: float = 0.0) -> None:
     """Refuse early what `charge` would refuse later, so that no time is lost on it."""
     if not Path(path).parent.is_dir():
         raise FileError(f"{path}: folder {Path(path).parent} does not exist; create it first")
     if Path(path).exists() and Path(path).stat().st_size:
-        _refuse(read_ledger(path), Charge(mu, budget.delta, unit, "", "", ""), Path(path))
+        _refuse(read_ledger(path), Charge(mu, budget.delta, unit, "", "", "", lost), Path(path))
 
 
 def _refuse(ledger: Ledger, wanted: Charge, path: Path) -> None:
@@ -118,7 +127,7 @@ def _refuse(ledger: Ledger, wanted: Charge, path: Path) -> None:
                 f"{path}: protects {earlier.unit}, this release {wanted.unit}; releases about the same people must share one "
                 "unit: change --relation or --rows-per-person, or give another ledger if these are other people"
             )
-    total = epsilon_of(compose([ledger.mu, wanted.mu]), ledger.budget.delta)
+    total = epsilon_of(compose([ledger.mu, wanted.mu]), ledger.delta_left - wanted.lost)
     if total > ledger.budget.epsilon:
         raise BudgetError(
             f"{path}: budget exceeded: {ledger.spent:.4g} of epsilon {ledger.budget.epsilon:.4g} is spent and this release "
@@ -141,6 +150,7 @@ def _entry(made: Charge) -> dict[str, Any]:
         "plan": made.plan,
         "output": made.output,
         "time": made.time,
+        "lost": made.lost,
     }
 
 
@@ -159,8 +169,8 @@ def _parse(text: str, path: Path) -> Ledger:
                 budgets.append((entry["time"], Budget(entry["epsilon"], entry["delta"])))
             else:
                 unit = Unit(Relation(entry["relation"]), entry["rows_per_person"])
-                fields = (entry[name] for name in ("plan", "output", "time"))
-                charges.append(Charge(entry["mu"], entry["delta"], unit, *fields))
+                told = {name: entry[name] for name in ("mu", "delta", "plan", "output", "time")}
+                charges.append(Charge(**told, unit=unit, lost=float(entry.get("lost", 0.0))))
             head = digest
         except (BudgetError, UsageError, ValueError, KeyError, TypeError, RecursionError):
             raise FileError(f"{path}: line {number} has been altered or is not a ledger line; restore the file") from None

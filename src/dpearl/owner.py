@@ -1,19 +1,22 @@
 """The owner's way from rows to a release: plan, read, charge, sanitize.
 
-What everything costs is decided before a row is read. The first pass over the data finds
+What everything costs is decided before a row is read, also where the owner asks for bounds, levels or modes:
+shares of the budget hang on the questions, never on the answers. The first pass over the data finds
 structural errors; only then is the whole cost charged, and only then is noise drawn. A crash
-after that leaves the charge in the ledger and no release.
+after that, in whatever stage, leaves the whole charge in the ledger and no release.
 """
 
 from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
+
+import numpy as np
 
 from dpearl import container, ledger
 from dpearl.canonical import canonical
@@ -32,16 +35,19 @@ from dpearl.design import (
 )
 from dpearl.embed import PARTIAL, Embedding, embed
 from dpearl.embeddings.characteristic import Characteristic
+from dpearl.embeddings.levels import Levels
 from dpearl.embeddings.marginals import UNIT
 from dpearl.embeddings.spread import PairwiseDistance, Spread
 from dpearl.engines import Engine
 from dpearl.errors import UsageError
 from dpearl.privacy import Budget, Relation, Unit, compose
+from dpearl.questions import LOST, Ask, interview, shares
 from dpearl.read import Source, open_sources
 from dpearl.release import Measurement, Release, this_version
-from dpearl.sanitize import sanitize
-from dpearl.schema import Schema
+from dpearl.sanitize import sanitize, sanitize_levels
+from dpearl.schema import Declaration, Schema
 from dpearl.sums import Progress
+from dpearl.tally import Tally, tally
 
 Stages = Callable[[str, int | None], Progress]
 """Given a stage and its number of rows, if known, where to report rows as they are read."""
@@ -54,7 +60,7 @@ class Offer:
     `sums` is the design of partial sums that exist already; else the recipe draws one.
     """
 
-    schema: Schema
+    schema: Declaration
     recipe: Recipe
     budget: Budget
     seed: int = 0
@@ -80,35 +86,88 @@ class Offer:
         enforced = self.shards if self.schema.person is not None else 1
         return Unit(self.recipe.relation, self.schema.rows_per_person * enforced)
 
+    @cached_property
+    def asked(self) -> Declaration:
+        """What is asked for: modes only where frequencies would miss them, for counts see them by themselves."""
+        if kind_of(cast(Schema, self.schema), self.recipe) is Kind.FREQUENCIES:
+            return self.schema
+        return self.schema.with_columns(
+            {
+                name: column.model_copy(update={"modes": None})
+                for name, column in self.schema.columns.items()
+                if getattr(column, "modes", None) is not None
+            }
+        )
+
+    @property
+    def lost(self) -> float:
+        """The part of δ for levels that one person alone carries."""
+        return LOST * self.budget.delta if "levels" in self.stages else 0.0
+
+    @cached_property
+    def whole(self) -> float:
+        """The μ of all stages together: what the budget covers without the δ of levels, and a hair less than that where the
+        integer noise of later stages is not known yet."""
+        covered = Budget(self.budget.epsilon, self.budget.delta - self.lost).mu
+        return covered if isinstance(self.asked, Schema) else covered * (1 - 2.0**-40)
+
     @property
     def targets(self) -> dict[str, float]:
         """The μ that each stage may use: shares of μ², which adds up exactly."""
-        return {stage: math.sqrt(share) * self.budget.mu for stage, share in self.stages.items()}
+        return {stage: math.sqrt(share) * self.whole for stage, share in self.stages.items()}
+
+    @cached_property
+    def stages(self) -> dict[str, float]:
+        """Share of μ² of each stage, in order: questions, then what the recipe measures."""
+        questions = shares(self.asked)
+        left = 1 - sum(questions.values())
+        return questions | {stage: share * left for stage, share in stages(cast(Schema, self.asked), self.recipe).items()}
+
+    def interview(self) -> Generator[Ask, Measurement, Schema]:
+        """From what is asked for to a schema without questions."""
+        return interview(self.asked, self.budget.delta)
+
+    @cached_property
+    def _sketched(self) -> tuple[dict[str, Design], Schema]:
+        """The interview as it goes where nothing can be seen: its designs cost what they always do."""
+        questions, asked = self.interview(), {}
+        try:
+            ask = next(questions)
+            while True:
+                asked[ask.stage] = ask.design
+                nothing = {block.family: np.zeros(block.shape, np.int64) for block in ask.design.blocks}
+                ask = questions.send(Measurement(ask.design, nothing, ask.design.sigmas(self.targets[ask.stage], self.unit)))
+        except StopIteration as end:
+            return asked, cast(Schema, end.value)
 
     @property
-    def stages(self) -> dict[str, float]:
-        """Share of μ² of each stage, in order."""
-        return stages(self.schema, self.recipe)
+    def inquiries(self) -> dict[str, Design]:
+        """The designs of the questions; those that hang on earlier answers as if nothing had been seen."""
+        return self._sketched[0]
 
     @cached_property
     def sketch(self) -> dict[str, Design]:
         """The designs as the schema alone suggests them: their noise is that of the release, whatever is measured first."""
         if self.sums:
             return {"embedding": self.sums}
-        first = {"auxiliary": auxiliary_design(self.schema, self.recipe)} if "auxiliary" in self.stages else {}
-        return {**first, "embedding": public_design(self.schema, self.recipe, self.seed)}
+        schema = self._sketched[1]
+        first = {"auxiliary": auxiliary_design(schema, self.recipe)} if "auxiliary" in self.stages else {}
+        return {**first, "embedding": public_design(schema, self.recipe, self.seed)}
 
-    def design(self, measured: Measurement, rows: int | None) -> Design:
+    def design(self, schema: Schema, measured: Measurement, rows: int | None) -> Design:
         """The embedding's design, given what was measured first."""
-        if kind_of(self.schema, self.recipe) is not Kind.MARGINALS:
-            return embedding_design(self.schema, self.recipe, estimated_scale(measured, rows), self.seed)
+        if kind_of(schema, self.recipe) is not Kind.MARGINALS:
+            return embedding_design(schema, self.recipe, estimated_scale(measured, rows), self.seed)
         noise = self.sketch["embedding"].sigmas(self.targets["embedding"], self.unit)["pairs"] / UNIT
         seen = measured.noisy_rows if rows is None else float(rows)
-        return marginal_design(self.schema, self.recipe, lambda codec, weight: chosen_pairs(codec, measured, seen, noise, weight))
+        return marginal_design(schema, self.recipe, lambda codec, weight: chosen_pairs(codec, measured, seen, noise, weight))
 
     @cached_property
     def mu(self) -> float:
-        """What the release costs, from the integer noise that it will use."""
+        """What the release costs, from the integer noise that it will use; from the targets, which that noise keeps to, where
+        answers decide on it."""
+        if not isinstance(self.asked, Schema):
+            return compose(self.targets.values())
         parts = self.sketch.items()
         return compose(design.mu(design.sigmas(self.targets[stage], self.unit), self.unit) for stage, design in parts)
 
@@ -124,17 +183,52 @@ def release_rows(
     """Sensitive rows in, a sanitized release out."""
     sources = open_sources(data)
     if ledger_path is not None:
-        ledger.check(ledger_path, offer.budget, offer.mu, offer.unit)
-    stage = next(iter(offer.sketch))
-    first = embed(sources, offer.sketch[stage], engine, _bar(progress, stage, sources))
-    charge(offer, ledger_path, output)
-    measured = {stage: sanitize(first, offer.targets[stage], offer.unit)}
-    if stage == "auxiliary":
-        design = offer.design(measured["auxiliary"], first.rows if _public_rows(offer) else None)
-        measured["embedding"] = sanitize(
-            embed(sources, design, engine, _bar(progress, "embedding", sources)), offer.targets["embedding"], offer.unit
-        )
-    return _release(offer, measured, first)
+        ledger.check(ledger_path, offer.budget, offer.mu, offer.unit, offer.lost)
+    measured: dict[str, Measurement] = {}
+    passes = _passes(offer)
+    ask = next(passes)
+    while True:
+        private = _read(sources, ask, offer, engine, _bar(progress, ask.stage, sources))
+        if not measured:
+            charge(offer, ledger_path, output)
+        measured[ask.stage] = _sanitized(private, offer.targets[ask.stage], offer.unit)
+        try:
+            ask = passes.send((measured[ask.stage], private.rows if _public_rows(offer) else None))
+        except StopIteration:
+            break
+    assert isinstance(private, Embedding)
+    return _release(offer, measured, private)
+
+
+def _passes(offer: Offer) -> Generator[Ask, tuple[Measurement, int | None], None]:
+    """Every pass over the rows, in order: questions, the first look, the embedding. What came out decides on the next."""
+    questions, schema = offer.interview(), offer.asked
+    try:
+        ask = next(questions)
+        while True:
+            answer, _ = yield ask
+            ask = questions.send(answer)
+    except StopIteration as end:
+        schema = cast(Schema, end.value)
+    assert isinstance(schema, Schema)
+    if "auxiliary" not in offer.stages:
+        yield Ask("embedding", offer.sums or public_design(schema, offer.recipe, offer.seed))
+        return
+    measured, rows = yield Ask("auxiliary", auxiliary_design(schema, offer.recipe))
+    yield Ask("embedding", offer.design(schema, measured, rows))
+
+
+def _read(sources: Sequence[Source], ask: Ask, offer: Offer, engine: Engine | None, bar: Progress | None) -> Embedding | Tally:
+    """The private sums of a pass. Texts are counted here, whatever the engine."""
+    block = ask.design.find(Levels)
+    if block is None:
+        return embed(sources, ask.design, engine, bar)
+    sigma = ask.design.sigmas(offer.targets[ask.stage], offer.unit)["levels"]
+    return tally(sources, ask.design, block.columns, block.few(sigma), bar)
+
+
+def _sanitized(private: Embedding | Tally, mu: float, unit: Unit) -> Measurement:
+    return sanitize_levels(private, mu, unit) if isinstance(private, Tally) else sanitize(private, mu, unit)
 
 
 def release_sums(partial: Embedding, offer: Offer, ledger_path: str | Path | None = None, output: str = "") -> Release:
@@ -207,16 +301,19 @@ def _bar(progress: Stages | None, stage: str, sources: Sequence[Source]) -> Prog
 def charge(offer: Offer, path: str | Path | None, output: str) -> None:
     """Record the whole cost, where there is a ledger, before any noise is drawn."""
     if path is not None:
-        ledger.charge(path, offer.budget, offer.mu, offer.unit, offer.digest, output)
+        ledger.charge(path, offer.budget, offer.mu, offer.unit, offer.digest, output, offer.lost)
 
 
 def _public_rows(offer: Offer) -> bool:
     return offer.unit.relation is Relation.REPLACE_ONE
 
 
-def _release(offer: Offer, measured: dict[str, Measurement], embedding: Embedding) -> Release:
+def _release(offer: Offer, measured: Mapping[str, Measurement], embedding: Embedding) -> Release:
     rows = embedding.rows if _public_rows(offer) else None
-    return Release(measured, offer.budget, offer.unit, offer.recipe.name, offer.digest, rows, embedding.types, this_version())
+    answers = {stage: part for stage, part in measured.items() if stage in offer.inquiries}
+    stages = {stage: part for stage, part in measured.items() if stage not in answers}
+    made = offer.budget, offer.unit, offer.recipe.name, offer.digest
+    return Release(stages, *made, rows, embedding.types, this_version(), answers)
 
 
 def recipe_with(recipe: Recipe, relation: Relation | None, scale: Scale | None, frequencies: int | None) -> Recipe:

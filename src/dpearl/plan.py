@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import dataclass
 
 from dpearl.embeddings.marginals import Pairs
@@ -36,7 +37,17 @@ class Forecast:
     offer: Offer
     rows: int
     lines: tuple[Line, ...]
-    embedding_cost: float
+    costs: dict[str, float]
+
+    @property
+    def embedding_cost(self) -> float:
+        """How much larger the embedding's noise is than without a first look, questions aside."""
+        return self.costs["auxiliary"]
+
+    @property
+    def asked(self) -> dict[str, int]:
+        """How many columns are asked for bounds, for levels and for modes."""
+        return dict(Counter(question.rpartition(".")[2] for question in self.offer.asked.questions))
 
     @property
     def warnings(self) -> list[str]:
@@ -76,12 +87,22 @@ def forecast(offer: Offer, rows: int) -> Forecast:
     if rows < 1:
         raise UsageError("the guessed number of rows must be at least 1")
     lines = []
-    for stage, design in offer.sketch.items():
+    for stage, design in (offer.inquiries | offer.sketch).items():
         sigmas = design.sigmas(offer.targets[stage], offer.unit)
         shares = design.shares(sigmas, offer.unit)
         for block in design.blocks:
             noise = sigmas[block.family] * parts(block) / (block.peak * rows)
             share = offer.stages[stage] * shares[block.family]
             lines.append(Line(stage, block.family, math.prod(block.shape), share, noise))
-    cost = 1 / math.sqrt(offer.stages["embedding"]) - 1
-    return Forecast(offer, rows, tuple(lines), cost)
+    return Forecast(offer, rows, tuple(lines), _costs(offer))
+
+
+_PARTS = {"bounds": ("bounds", "ranges"), "levels": ("levels",), "modes": ("shapes", "modes"), "auxiliary": ("auxiliary",)}
+"""What an owner asks for, and the first words of the stages that answer it."""
+
+
+def _costs(offer: Offer) -> dict[str, float]:
+    """By how much each part makes the embedding's noise larger: noise goes with the root of what is left of the budget."""
+    left = offer.stages["embedding"]
+    taken = {part: sum(offer.stages[stage] for stage in offer.stages if stage.split()[0] in own) for part, own in _PARTS.items()}
+    return {part: math.sqrt((left + share) / left) - 1 for part, share in taken.items()}

@@ -52,7 +52,7 @@ def noises(release: Release) -> list[Noise]:
     """Every block of every stage, in the order they were measured."""
     rows = estimated_rows(release)
     found = []
-    for name, stage in release.stages.items():
+    for name, stage in release.measurements.items():
         budget = release.mus[name] ** 2 / release.mu**2
         shares = stage.design.shares(stage.sigmas, release.unit)
         for block in stage.design.blocks:

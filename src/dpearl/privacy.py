@@ -1,6 +1,7 @@
 """Relation, unit of protection, budget, and μ ↔ (ε, δ). Pure arithmetic.
 
-Every mechanism here is Gaussian, and Gaussian mechanisms compose exactly: parts with
+Every mechanism here is Gaussian, but for levels that are not declared (`embeddings.levels`), whose own δ is taken off the
+budget's. Gaussian mechanisms compose exactly: parts with
 μᵢ = Δᵢ/σᵢ are together μ-GDP with μ² = Σ μᵢ² (Dong, Roth & Su, Corollary 3.3), also when
 a part is chosen after seeing an earlier one. The analytic formula of Balle & Wang (2018,
 Theorem 8) turns μ into (ε, δ) exactly; the classical √(2 ln 1.25/δ)/ε is never used. The formula
@@ -69,6 +70,8 @@ class Budget:
 
 def epsilon_of(mu: float, delta: float) -> float:
     """The ε of a μ-GDP mechanism at δ, rounded up; infinite where it is beyond any meaning."""
+    if delta <= 0:
+        return math.inf
     if mu == 0 or _covers(0.0, delta, mu):
         return 0.0
     if not _covers(_EXTREME**2, delta, mu):

@@ -7,43 +7,32 @@ integers, the noise that was added, and whom it protects. Its ε is recomputed f
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from dpearl import container
 from dpearl.design import Design, load_design
-from dpearl.embeddings.count import UNIT
+from dpearl.embeddings.levels import Levels
 from dpearl.errors import DpearlError, FileError
+from dpearl.measurement import Measurement as Measurement
 from dpearl.privacy import Budget, Relation, Unit, compose, epsilon_of
+from dpearl.questions import interview
+from dpearl.schema import Declaration, Schema
 
 RELEASE, MODEL, CHECKPOINT = "dpearl-release", "dpearl-model", "dpearl-checkpoint"
 """Kinds of public files."""
 
 
 @dataclass(frozen=True, eq=False)
-class Measurement:
-    """Noisy sums of one design, with the noise of each block."""
-
-    design: Design
-    sums: Mapping[str, NDArray[np.int64]]
-    sigmas: Mapping[str, int]
-
-    @property
-    def noisy_rows(self) -> float:
-        """The private count of all rows, as noisy as it was released."""
-        return float(self.sums["count"].sum()) / UNIT
-
-
-@dataclass(frozen=True, eq=False)
 class Release:
     """Sanitized measurements, in the order they were made; the last is the embedding.
 
+    `answers` come before them, where the owner asked for bounds, levels or modes: the schema of all stages is what they say.
     `rows` is the exact number of rows where the relation makes it public (replace-one), else None.
     """
 
@@ -55,6 +44,7 @@ class Release:
     rows: int | None
     types: Mapping[str, str]
     dpearl: str
+    answers: Mapping[str, Measurement] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         return f"Release(epsilon={self.budget.epsilon:g}, delta={self.budget.delta:g}, {self.unit}, {self.digest[:12]})"
@@ -70,9 +60,29 @@ class Release:
         return self.stages["embedding"]
 
     @property
+    def schema(self) -> Schema:
+        """All that is known of the columns, declared or answered."""
+        return self.embedding.design.schema
+
+    @property
+    def declared(self) -> Declaration:
+        """What the owner declared, questions included."""
+        return next(iter((self.answers or self.stages).values())).design.schema
+
+    @property
+    def measurements(self) -> dict[str, Measurement]:
+        """Answers and stages together."""
+        return {**self.answers, **self.stages}
+
+    @property
     def mus(self) -> dict[str, float]:
         """μ of each stage, from the integers in this release."""
-        return {name: stage.design.mu(stage.sigmas, self.unit) for name, stage in self.stages.items()}
+        return {name: stage.design.mu(stage.sigmas, self.unit) for name, stage in self.measurements.items()}
+
+    @property
+    def lost(self) -> float:
+        """The part of δ for levels that one person alone carries, from the integers in this release."""
+        return sum(stage.design.lost(stage.sigmas, self.unit) for stage in self.answers.values())
 
     @property
     def mu(self) -> float:
@@ -82,7 +92,7 @@ class Release:
     @property
     def epsilon(self) -> float:
         """ε at the stated δ, recomputed; never more than the stated ε."""
-        return epsilon_of(self.mu, self.budget.delta)
+        return epsilon_of(self.mu, self.budget.delta - self.lost)
 
 
 def save_release(release: Release, path: str | Path) -> None:
@@ -97,7 +107,7 @@ def _packed(release: Release) -> tuple[bytes, str]:
 def to_parts(release: Release) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """A release as JSON and arrays, for its own file and for a model's."""
     arrays: dict[str, NDArray[Any]] = {}
-    for name, stage in release.stages.items():
+    for name, stage in release.measurements.items():
         arrays |= {f"{name}/design/{key}": array for key, array in stage.design.arrays().items()}
         arrays |= {f"{name}/noisy/{family}": array for family, array in stage.sums.items()}
     meta = {
@@ -113,12 +123,14 @@ def to_parts(release: Release) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]
         "rows": release.rows,
         "types": dict(release.types),
         "dpearl": release.dpearl,
-        "stages": [
-            {"name": name, "design": stage.design.to_dict(), "digest": stage.design.digest, "sigmas": dict(stage.sigmas)}
-            for name, stage in release.stages.items()
-        ],
+        "stages": [_described(name, stage) for name, stage in release.stages.items()],
     }
-    return meta, arrays
+    asked = {"answers": [_described(name, stage) for name, stage in release.answers.items()]} if release.answers else {}
+    return meta | asked, arrays
+
+
+def _described(name: str, stage: Measurement) -> dict[str, Any]:
+    return {"name": name, "design": stage.design.to_dict(), "digest": stage.design.digest, "sigmas": dict(stage.sigmas)}
 
 
 def load_release(path: str | Path) -> Release:
@@ -158,6 +170,7 @@ def from_parts(meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], dige
             rows=meta["rows"],
             types=meta["types"],
             dpearl=meta["dpearl"],
+            answers={stage["name"]: _measurement(stage, arrays) for stage in meta.get("answers", [])},
         )
         if not _consistent(release) or release.digest != digest:
             raise ValueError("consistency")
@@ -187,16 +200,40 @@ def _measurement(stage: dict[str, Any], arrays: Mapping[str, NDArray[Any]]) -> M
 
 def _consistent(release: Release) -> bool:
     """Whether what a release says of itself agrees with its schema: who is protected, and what is public."""
-    schema, unit = release.embedding.design.schema, release.unit
+    schema, unit = release.schema, release.unit
     known = isinstance(release.rows, int) and release.rows >= 0
     times, rest = divmod(unit.rows_per_person, schema.rows_per_person)
     return (
-        all(stage.design.schema == schema for stage in release.stages.values())
+        isinstance(schema, Schema)
+        and all(stage.design.schema == schema for stage in release.stages.values())
+        and _answered(release)
         and type(unit.rows_per_person) is int
         and rest == 0
         and (times == 1 or schema.person is not None)
         and (known and schema.person is None if unit.relation is Relation.REPLACE_ONE else release.rows is None)
     )
+
+
+def _answered(release: Release) -> bool:
+    """Whether the schema is what the noisy answers say, and each stage asked what the answers before it led to."""
+    if not release.answers:
+        return True
+    questions, replies = interview(release.declared, release.budget.delta), iter(release.answers.items())
+    try:
+        ask = next(questions)
+        while True:
+            name, reply = next(replies)
+            if name != ask.stage or _asked(reply).digest != ask.design.digest:
+                return False
+            ask = questions.send(reply)
+    except StopIteration as end:
+        return end.value == release.schema and next(replies, None) is None
+
+
+def _asked(reply: Measurement) -> Design:
+    """What a reply was asked for: its design, without the levels that were found."""
+    blocks = tuple(block.asked() if isinstance(block, Levels) else block for block in reply.design.blocks)
+    return Design(reply.design.schema, blocks)
 
 
 def this_version() -> str:

@@ -2,7 +2,8 @@
 
 Names, kinds, bounds, levels, the label and who a person is. Nothing here is ever
 computed from rows: a bound or a level copied from the data would leave the private
-side outside the budget.
+side outside the budget. What the owner does not know may be asked for (`bounds = "estimate"`):
+a `Declaration` holds such questions, a `Schema` holds none. `questions` answers them under the budget.
 """
 
 from __future__ import annotations
@@ -10,23 +11,26 @@ from __future__ import annotations
 import math
 import re
 import tomllib
+from collections.abc import Mapping
 from datetime import date, datetime, timezone
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
+    Discriminator,
     Field,
     PlainSerializer,
     StrictBool,
     StrictFloat,
     StrictInt,
     StrictStr,
+    Tag,
     ValidationError,
     model_validator,
 )
@@ -105,10 +109,36 @@ def _number(value: Any) -> Any:
 Finite = Annotated[float, BeforeValidator(_number), AfterValidator(_finite), PlainSerializer(_plain)]
 Moment = Annotated[datetime, BeforeValidator(_moment), PlainSerializer(lambda moment: moment.isoformat())]
 Level = StrictStr | StrictBool | StrictInt | StrictFloat
+Estimate = Literal["estimate"]
+
+MAX_MODES = 12
+"""Most modes of a number."""
+
+MODE = "\0mode"
+"""After a number's name: the feature that tells its mode."""
 
 
 class _Declared(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Mode(_Declared):
+    """One of the Gaussians that a number's values come from."""
+
+    mean: Finite
+    spread: Annotated[Finite, Field(gt=0)]
+    weight: Annotated[Finite, Field(gt=0)]
+
+
+def _modes(value: Any) -> Any:
+    asked = type(value) is int and 2 <= value <= MAX_MODES
+    if not (value is None or value == "estimate" or asked or isinstance(value, (list, tuple))):
+        raise ValueError(f'must be a number from 2 to {MAX_MODES}, or "estimate", or a list of modes')
+    return value
+
+
+Modes = Annotated[tuple[Mode, ...] | int | Estimate | None, BeforeValidator(_modes)]
+"""Known modes, or how many to find, or that their number too is asked for."""
 
 
 class Number(_Declared):
@@ -120,6 +150,7 @@ class Number(_Declared):
     step: Finite | None = None
     log: StrictBool = False
     spikes: tuple[Finite, ...] = ()
+    modes: Modes = None
     missing: StrictBool = False
 
     @model_validator(mode="after")
@@ -140,6 +171,8 @@ class Number(_Declared):
             raise ValueError("the grid is too fine for bounds of this size; use a larger step or a wider range")
         if len(set(self.spikes)) != len(self.spikes):
             raise ValueError("spikes holds the same value twice")
+        if self.modes is not None and self.log:
+            raise ValueError("modes lie on a plain line; leave out log = true, or modes")
         return self
 
     @property
@@ -167,8 +200,8 @@ class Category(_Declared):
     @model_validator(mode="after")
     def _distinct(self) -> Category:
         texts = [level_key(text) for text in self.texts]
-        if len(texts) < 2:
-            raise ValueError("levels must hold at least two values")
+        if not texts and self.other is None:
+            raise ValueError("levels must hold a value, or other a name")
         doubles = sorted({text for text in texts if texts.count(text) > 1}) if len(set(texts)) < len(texts) else []
         if doubles:
             raise ValueError(f"levels holds {doubles[0]!r} twice")
@@ -235,6 +268,69 @@ class Datetime(_Declared):
         return (upper - lower) // self.step_us + 1
 
 
+def _fits(kind: type[_Declared], **declared: Any) -> None:
+    """Refuse what the kind of column that an answer makes would refuse."""
+    try:
+        kind(**declared)
+    except ValidationError as error:
+        raise ValueError(error.errors()[0]["msg"].removeprefix("Value error, ")) from None
+
+
+class AskedNumber(_Declared):
+    """A number whose bounds, or the one that is not declared, are to be estimated."""
+
+    kind: Literal["number"] = "number"
+    bounds: Estimate
+    lower: Finite | None = None
+    upper: Finite | None = None
+    step: Finite | None = None
+    log: StrictBool = False
+    spikes: tuple[Finite, ...] = ()
+    modes: Modes = None
+    missing: StrictBool = False
+
+    @model_validator(mode="after")
+    def _consistent(self) -> AskedNumber:
+        if self.lower is not None and self.upper is not None:
+            raise ValueError('bounds = "estimate" is for bounds that are not known; both are declared, so leave it out')
+        if self.step is not None and not 2.0**-100 <= self.step <= 2.0**100:
+            raise ValueError("step must be a positive number; omit it for a continuous number")
+        if max(abs(self.lower or 0.0), abs(self.upper or 0.0)) > 2.0**48 * (self.step or 1.0):
+            raise ValueError("a bound this large leaves no room for an estimate; declare both bounds")
+        if self.log and any(end is not None and end < 1e-38 for end in (self.lower, self.upper)):
+            raise ValueError("log = true needs bounds > 0, of at least 1e-38; declare zero as a spike: spikes = [0]")
+        _fits(Number, lower=1, upper=3, log=self.log, spikes=self.spikes, modes=self.modes)
+        return self
+
+
+class AskedDatetime(_Declared):
+    """A moment whose bounds are to be estimated."""
+
+    kind: Literal["datetime"] = "datetime"
+    bounds: Estimate
+    step: str = "1s"
+    missing: StrictBool = False
+
+    @model_validator(mode="after")
+    def _consistent(self) -> AskedDatetime:
+        _fits(Datetime, lower=datetime(1, 1, 1), upper=datetime(9999, 12, 31), step=self.step)
+        return self
+
+
+class AskedCategory(_Declared):
+    """A category whose levels are to be estimated: those that enough people share."""
+
+    kind: Literal["category"] = "category"
+    levels: Estimate
+    other: str | None = None
+    missing: StrictBool = False
+
+    @model_validator(mode="after")
+    def _consistent(self) -> AskedCategory:
+        _fits(Category, levels=(), other="other" if self.other is None else self.other)
+        return self
+
+
 class Image(_Declared):
     """An 8-bit picture of fixed size."""
 
@@ -250,21 +346,48 @@ class Image(_Declared):
 
 
 Column = Annotated[Number | Category | Boolean | Datetime | Image, Field(discriminator="kind")]
+Asked = AskedNumber | AskedDatetime | AskedCategory
 KINDS = ("number", "category", "boolean", "datetime", "image")
 
 
-class Schema(_Declared):
-    """The columns that may be read, the label among them, and the unit of protection."""
+def _tag(column: Any) -> str | None:
+    """Which kind of column a table of the file is, and whether it asks for bounds or levels."""
+    if isinstance(column, BaseModel):
+        return ("asked " if isinstance(column, Asked) else "") + str(getattr(column, "kind", ""))
+    if not isinstance(column, Mapping) or "kind" not in column:
+        return None
+    kind = str(column["kind"])
+    asks = isinstance(column.get("levels"), str) if kind == "category" else "bounds" in column and kind != "image"
+    return f"asked {kind}" if asks else kind
+
+
+AnyColumn = Annotated[
+    Annotated[Number, Tag("number")]
+    | Annotated[Category, Tag("category")]
+    | Annotated[Boolean, Tag("boolean")]
+    | Annotated[Datetime, Tag("datetime")]
+    | Annotated[Image, Tag("image")]
+    | Annotated[AskedNumber, Tag("asked number")]
+    | Annotated[AskedDatetime, Tag("asked datetime")]
+    | Annotated[AskedCategory, Tag("asked category")],
+    Discriminator(_tag),
+]
+
+
+class Declaration(_Declared):
+    """The columns that may be read, the label among them, and the unit of protection. It may hold questions."""
 
     label: str | None = None
     person: str | None = None
     rows_per_person: Annotated[int, Field(ge=1, strict=True)] = 1
-    columns: dict[str, Column]
+    columns: Mapping[str, AnyColumn]
 
     @model_validator(mode="after")
-    def _consistent(self) -> Schema:
+    def _consistent(self) -> Declaration:
         if not self.columns:
             raise ValueError("columns: no column is declared; add a [columns.NAME] table for each")
+        if any(name.endswith(MODE) for name in self.columns):
+            raise ValueError("columns: a name ends as those of modes do; rename that column")
         if self.label is not None and self.label not in self.columns:
             raise ValueError(f"label: {self.label!r} is not a declared column; add [columns.{self.label}]")
         if self.label is not None and self.columns[self.label].kind == "image":
@@ -287,19 +410,28 @@ class Schema(_Declared):
         declared = self.model_dump(mode="json", exclude_none=True)
         return {**declared, "columns": [{"name": name, **column} for name, column in declared["columns"].items()]}
 
-    @classmethod
-    def from_dict(cls, declared: dict[str, Any]) -> Schema:
-        """The inverse of `to_dict`."""
-        columns = {column["name"]: {**column} for column in declared["columns"]}
-        for column in columns.values():
-            del column["name"]
-        return parse_schema({**declared, "columns": columns})
-
-    def with_rows_per_person(self, rows: int) -> Schema:
+    def with_rows_per_person(self, rows: int) -> Self:
         """The same declaration with another bound on a person's rows."""
         if rows < 1:
             raise SchemaError("rows per person must be at least 1")
         return self.model_copy(update={"rows_per_person": rows})
+
+    @property
+    def questions(self) -> list[str]:
+        """What is asked for: `age.bounds`, `job.levels`, `wage.modes`."""
+        asked = []
+        for name, column in self.columns.items():
+            if isinstance(column, Asked):
+                asked.append(f"{name}.{'levels' if isinstance(column, AskedCategory) else 'bounds'}")
+            if asks_modes(column):
+                asked.append(f"{name}.modes")
+        return asked
+
+    def with_columns(self, columns: Mapping[str, Any]) -> Declaration:
+        """The same declaration with some columns declared anew; a `Schema` once no question is left."""
+        made = {**dict(self), "columns": {**self.columns, **columns}}
+        declaration = Declaration(**made)
+        return declaration if declaration.questions else Schema(**made)
 
     @property
     def reads(self) -> list[str]:
@@ -307,16 +439,66 @@ class Schema(_Declared):
         return [*self.columns, *([self.person] if self.person else [])]
 
 
-def parse_schema(declared: dict[str, Any], text: str = "", where: str = "schema") -> Schema:
-    """Check a declaration; `text` is its TOML source, so that errors can name the line."""
+class Schema(Declaration):
+    """A declaration without questions: all that follows is made from one."""
+
+    columns: Mapping[str, Column]
+
+    @model_validator(mode="after")
+    def _answered(self) -> Schema:
+        if self.questions:
+            raise ValueError(f"columns: {', '.join(self.questions)} is asked for, and not known yet")
+        return self
+
+    @classmethod
+    def from_dict(cls, declared: dict[str, Any]) -> Schema:
+        """The inverse of `to_dict`."""
+        return complete(declaration_from(declared), "schema")
+
+
+def asks_modes(column: Any) -> bool:
+    """Whether a column's modes are asked for."""
+    return isinstance(column, (Number, AskedNumber)) and isinstance(column.modes, (int, str))
+
+
+def declaration_from(declared: dict[str, Any]) -> Declaration:
+    """The inverse of `to_dict`, where questions may be open."""
+    columns = {column["name"]: {**column} for column in declared["columns"]}
+    for column in columns.values():
+        del column["name"]
+    return parse_declaration({**declared, "columns": columns})
+
+
+def parse_declaration(declared: dict[str, Any], text: str = "", where: str = "schema") -> Declaration:
+    """Check a declaration; `text` is its TOML source, so that errors can name the line. A `Schema` where nothing is asked for."""
     _refuse_blanks(declared, text, where)
     try:
-        return Schema.model_validate(declared)
+        return Declaration.model_validate(declared).with_columns({})
     except ValidationError as error:
         raise SchemaError(_explain(error, text, where)) from None
 
 
+def complete(declaration: Declaration, where: str) -> Schema:
+    """A declaration that asks for nothing, as what it is."""
+    if not isinstance(declaration, Schema):
+        raise SchemaError(
+            f"{where}: asks for {', '.join(declaration.questions)}, and here all must be known; `dpearl release` answers it "
+            "under a budget, and `dpearl schema RELEASE -o completed.toml` writes the completed schema"
+        )
+    return declaration
+
+
+def parse_schema(declared: dict[str, Any], text: str = "", where: str = "schema") -> Schema:
+    """Check a declaration that asks for nothing."""
+    return complete(parse_declaration(declared, text, where), where)
+
+
 def load_schema(path: str | Path) -> Schema:
+    """Read a schema file that asks for nothing."""
+    return complete(load_declaration(path), str(path))
+
+
+def load_declaration(path: str | Path) -> Declaration:
     """Read a schema file."""
     try:
         text = Path(path).read_text(encoding="utf-8-sig")
@@ -329,7 +511,7 @@ def load_schema(path: str | Path) -> Schema:
         raise SchemaError(f"{path}: is not UTF-8 text; a schema is a TOML file") from None
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise SchemaError(f"{path}: is not valid TOML: {error}") from None
-    return parse_schema(declared, text, str(path))
+    return parse_declaration(declared, text, str(path))
 
 
 def _refuse_blanks(declared: dict[str, Any], text: str, where: str) -> None:
@@ -338,11 +520,14 @@ def _refuse_blanks(declared: dict[str, Any], text: str, where: str) -> None:
     blanks = []
     for name, column in columns.items() if isinstance(columns, dict) else ():
         wanted = {"number": ("lower", "upper"), "datetime": ("lower", "upper"), "category": ("levels",)}
-        for key in wanted.get(str(column.get("kind")), ()) if isinstance(column, dict) else ():
-            if column.get(key, "") in ("", []):
+        for key in wanted.get(str(column.get("kind")), ()) if isinstance(column, dict) and "bounds" not in column else ():
+            if column.get(key, "") in ("", []) and not (key == "levels" and column.get("other")):
                 blanks.append(f"{name}.{key}{_line(text, name, key)}")
     if blanks:
-        raise SchemaError(f"{where}: fill in what is blank, from public knowledge: {', '.join(blanks)}")
+        raise SchemaError(
+            f"{where}: fill in what is blank, from public knowledge: {', '.join(blanks)}; or ask for it: "
+            'bounds = "estimate", levels = "estimate"'
+        )
 
 
 def _explain(error: ValidationError, text: str, where: str) -> str:
@@ -356,6 +541,7 @@ def _explain(error: ValidationError, text: str, where: str) -> str:
         "union_tag_not_found": f"needs a kind: one of {', '.join(KINDS)}",
         "union_tag_invalid": f"has an unknown kind; use one of {', '.join(KINDS)}",
         "missing": "is missing; add it",
+        "literal_error": 'must be "estimate" where it is asked for',
     }.get(first["type"], first["msg"].removeprefix("Value error, "))
     if keys == ["levels"] and len(place) > 4:
         reason = "must hold text, numbers or booleans, nothing else"

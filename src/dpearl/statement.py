@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
+from datetime import datetime
 from typing import Any
 
 from dpearl.embeddings.characteristic import Characteristic
 from dpearl.privacy import Relation, epsilon_of
 from dpearl.release import Measurement, Release
+from dpearl.schema import Category, Datetime, Number
 
 
-def best_guess(mu: float) -> float:
-    """How often the best membership test is right when both answers are equally likely: Φ(μ/2)."""
-    return 0.5 * math.erfc(-mu / 2 / math.sqrt(2))
+def best_guess(mu: float, lost: float = 0.0) -> float:
+    """How often the best membership test is right when both answers are equally likely: Φ(μ/2), and half of what δ it may see."""
+    return min(0.5 * math.erfc(-mu / 2 / math.sqrt(2)) + lost / 2, 1.0)
 
 
 def facts(release: Release) -> dict[str, Any]:
@@ -22,14 +24,16 @@ def facts(release: Release) -> dict[str, Any]:
         "stated": {"epsilon": release.budget.epsilon, "delta": release.budget.delta},
         "recomputed": {"epsilon": release.epsilon, "mu": release.mu},
         "unit": {"relation": str(release.unit.relation), "rows_per_person": release.unit.rows_per_person},
-        "membership_guess": best_guess(release.mu),
+        "membership_guess": best_guess(release.mu, release.lost),
         "recipe": release.recipe,
         "plan": release.plan,
         "digest": release.digest,
         "rows": release.rows,
         "dpearl": release.dpearl,
-        "columns": {name: column.kind for name, column in release.embedding.design.schema.columns.items()},
-        "label": release.embedding.design.schema.label,
+        "columns": {name: column.kind for name, column in release.schema.columns.items()},
+        "label": release.schema.label,
+        "answers": answers(release),
+        "delta_of_levels": release.lost,
         "stages": {
             name: {
                 "share": release.mus[name] ** 2 / total,
@@ -37,9 +41,29 @@ def facts(release: Release) -> dict[str, Any]:
                 "design": stage.design.digest,
                 "blocks": _blocks(stage),
             }
-            for name, stage in release.stages.items()
+            for name, stage in release.measurements.items()
         },
     }
+
+
+def answers(release: Release) -> dict[str, str]:
+    """What was asked of the rows, and what the noisy answers say."""
+    told = {}
+    for question in release.declared.questions if release.answers else ():
+        name, _, asked = question.rpartition(".")
+        column = release.schema.columns[name]
+        if isinstance(column, (Number, Datetime)) and asked == "bounds":
+            told[question] = f"{_end(column.lower)} to {_end(column.upper)}"
+        elif isinstance(column, Category):
+            told[question] = f"{len(column.levels):,} found"
+        elif isinstance(column, Number):
+            modes = column.modes if isinstance(column.modes, tuple) else ()
+            told[question] = ", ".join(f"{mode.mean:g} ± {mode.spread:g}" for mode in modes) or "one"
+    return told
+
+
+def _end(bound: float | datetime) -> str:
+    return bound.isoformat(" ") if isinstance(bound, datetime) else f"{bound:,.10g}"
 
 
 def _blocks(stage: Measurement) -> list[dict[str, Any]]:
@@ -79,7 +103,10 @@ def privacy_statement(release: Release) -> str:
         *_frequencies_line(release),
         f"  Columns: {', '.join(f'{name} ({kind})' for name, kind in told['columns'].items())}.",
         f"  Label: {told['label'] or 'none'}.",
-        "  Column names, kinds, bounds and levels were declared; storage types are the input's. All are taken as public.",
+        *_asked_lines(told),
+        "  Column names, kinds, bounds and levels were declared; storage types are the input's. All are taken as public."
+        if not told["answers"]
+        else "  All else about columns was declared; storage types are the input's. That is taken as public.",
         f"  Plan    {release.plan}",
         f"  Design  {release.embedding.design.digest}",
         f"  Release {release.digest}",
@@ -90,6 +117,18 @@ def privacy_statement(release: Release) -> str:
 def _frequencies_line(release: Release) -> list[str]:
     block = release.embedding.design.find(Characteristic)
     return [f"  Scale of the frequencies: {block.scale:.4g}; public seed {block.seed}."] if block else []
+
+
+def _asked_lines(told: dict[str, Any]) -> list[str]:
+    """What the owner asked for, answered by the noisy numbers in the file and nothing else."""
+    if not told["answers"]:
+        return []
+    lost = told["delta_of_levels"]
+    found = [f"    {question}: {answer}" for question, answer in told["answers"].items()]
+    alone = (
+        [f"    A level that one person alone carries shows with probability at most {lost:.2g}, a part of delta."] if lost else []
+    )
+    return ["  Asked of the rows, within the same budget, and answered by this file's noisy numbers alone:", *found, *alone]
 
 
 def _guess(release: Release) -> str:

@@ -17,7 +17,7 @@ from dpearl.owner import Offer, Stages, release_rows
 from dpearl.privacy import Budget
 from dpearl.read.memory import empty_like, like
 from dpearl.release import Release
-from dpearl.schema import Schema, load_schema
+from dpearl.schema import Declaration, load_declaration
 from dpearl.settings import AnySettings, check_seed
 from dpearl.synthesizer import Synthesizer
 from dpearl.train import fit
@@ -51,7 +51,7 @@ class Synthesis:
 
 def synthesize(
     data: Any,
-    schema: Schema | str | Path,
+    schema: Declaration | str | Path,
     epsilon: float,
     delta: float = 1e-5,
     recipe: str | Recipe = "auto",
@@ -62,7 +62,7 @@ def synthesize(
     watch: Watch | None = None,
 ) -> Synthesis:
     """Release the rows once under this budget and train on the release: a path or a table in, a model out."""
-    declared = schema if isinstance(schema, Schema) else load_schema(schema)
+    declared = schema if isinstance(schema, Declaration) else load_declaration(schema)
     chosen = recipe_named(recipe) if isinstance(recipe, str) else recipe
     offer = Offer(declared, chosen, Budget(epsilon, delta))
     check_seed(seed)

@@ -19,7 +19,7 @@ from PIL import Image as Pictures
 
 from dpearl import container
 from dpearl.errors import UsageError
-from dpearl.schema import Category, Datetime, Image, Schema
+from dpearl.schema import Category, Datetime, Declaration, Image, Schema
 
 Tables = Iterator[pa.Table]
 """Rows in parts, all of the same types; the first part may be empty."""
@@ -34,7 +34,7 @@ def check_rows(rows: int) -> None:
         raise UsageError("the number of rows must be a whole number and not negative")
 
 
-def check_output(path: str | Path, schema: Schema, rows: int) -> Path:
+def check_output(path: str | Path, schema: Declaration, rows: int) -> Path:
     """Refuse an output that cannot hold these rows, before any work is done."""
     check_rows(rows)
     path = Path(path)

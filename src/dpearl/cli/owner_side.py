@@ -34,7 +34,7 @@ from dpearl.cli.app import (
     app,
 )
 from dpearl.design import Recipe, Scale, recipe_named
-from dpearl.draft import draft
+from dpearl.draft import draft, written
 from dpearl.embed import load_partial
 from dpearl.embed import merge as merge_sums
 from dpearl.engines import EngineName, engine_named
@@ -43,8 +43,8 @@ from dpearl.errors import DpearlError, FileError, UsageError
 from dpearl.plan import forecast
 from dpearl.privacy import Budget, Relation
 from dpearl.read import QuerySource, open_sources
-from dpearl.release import Release, save_release
-from dpearl.schema import Schema, load_schema
+from dpearl.release import MODEL, RELEASE, Release, load_release_inside, save_release
+from dpearl.schema import Declaration, load_declaration, load_schema
 from dpearl.statement import privacy_statement
 
 
@@ -54,18 +54,23 @@ def chosen_recipe(name: str, relation: Relation | None, scale: Scale | None, fre
 
 @app.command()
 def schema(
-    data: Annotated[str, typer.Argument(metavar="DATA", help="Data to describe.")],
+    data: Annotated[str, typer.Argument(metavar="DATA", help="Data to describe; or a release, whose schema is written down.")],
     output: Annotated[Path | None, typer.Option("-o", "--output", help="File to write, never overwritten; else printed.")] = None,
+    estimate: Annotated[bool, typer.Option("--estimate", help="Ask for all bounds and levels, under the budget.")] = False,
 ) -> None:
     """Draft a schema: names and kinds.
 
-    Bounds and levels are left for you to declare."""
+    Bounds and levels are left for you to declare, or to ask for."""
+    if output is not None:
+        container.claim(output)
+    known = container.kind_of(data) in (RELEASE, MODEL)
+    text = written(load_release_inside(data)[0].schema) if known else draft(open_sources(data), estimate)
     if output is None:
-        print(draft(open_sources(data)), end="")
+        print(text, end="")
         return
-    container.claim(output)
-    container.place_file(output, draft(open_sources(data)).encode())
-    show.note(f"{output}: fill in the blanks from public knowledge, then run `dpearl plan --schema {output} ...`")
+    container.place_file(output, text.encode())
+    todo = "check it" if known or estimate else "fill in the blanks from public knowledge"
+    show.note(f"{output}: {todo}, then run `dpearl plan --schema {output} ...`")
 
 
 @app.command()
@@ -86,8 +91,8 @@ def plan(
     show.forecast(forecast(offer, rows))
 
 
-def declared_schema(path: Path, rows_per_person: int | None) -> Schema:
-    declared = load_schema(path)
+def declared_schema(path: Path, rows_per_person: int | None) -> Declaration:
+    declared = load_declaration(path)
     return declared if rows_per_person is None else declared.with_rows_per_person(rows_per_person)
 
 

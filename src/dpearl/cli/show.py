@@ -27,6 +27,11 @@ if TYPE_CHECKING:
     from dpearl.moment import Moment
 
 _STAGES = {
+    "bounds": "Bounds",
+    "ranges": "Bounds, closer",
+    "levels": "Levels",
+    "shapes": "Shapes",
+    "modes": "Modes",
     "auxiliary": "First look",
     "embedding": "Embedding",
     "sampling": "Sampling",
@@ -58,7 +63,7 @@ class Bars:
     def _next(self, name: str, total: int | None, of: str) -> Callable[[int], None]:
         for task in self._bars.tasks:
             self._bars.update(task.id, total=task.completed)
-        task_id = self._bars.add_task(_STAGES[name], total=total, told=of)
+        task_id = self._bars.add_task(_STAGES[name.split()[0]], total=total, told=of)
         return lambda done: self._bars.advance(task_id, done)
 
     def training(self, moment: Moment) -> None:
@@ -110,13 +115,17 @@ def forecast(made: Forecast) -> None:
     print(f"{made.rows:,} rows gives (recipe {offer.recipe.name}):\n")
     table = Table("stage", "block", "values", "budget", "noise/signal", "verdict")
     for line in made.lines:
-        values = (line.stage, line.family, f"{line.values:,}", f"{100 * line.share:.1f}%", _small(line.noise), line.verdict)
+        found = f"{line.values:,}" if line.values else "as found"
+        values = (line.stage, line.family, found, f"{100 * line.share:.1f}%", _small(line.noise), line.verdict)
         table.add_row(*values)
     Console(width=100).print(table)
     print("Noise/signal: standard deviation of the noise on an average, over the largest value it can have.")
     if made.embedding_cost > 0:
         first = "Looking at single columns first" if made.lines[-1].family == "pairs" else "Finding the scale privately"
         print(f"{first} makes the noise of the embedding {100 * made.embedding_cost:.1f}% larger.")
+    for asked, columns in made.asked.items():
+        of = "1 column" if columns == 1 else f"{columns} columns"
+        print(f"Estimating the {asked} of {of} makes the noise of the embedding {100 * made.costs[asked]:.1f}% larger.")
     for warning in made.warnings:
         print(f"\nWARNING: {warning}.")
     if not made.hopeful:

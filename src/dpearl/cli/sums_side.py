@@ -42,7 +42,7 @@ from dpearl.errors import UsageError
 from dpearl.privacy import Budget
 from dpearl.read import QuerySource, open_sources
 from dpearl.release import save_release
-from dpearl.schema import load_schema
+from dpearl.schema import complete, load_schema
 from dpearl.statement import privacy_statement
 
 StudyFile = Annotated[Path | None, typer.Option("--study", help="What sites agreed on, from `dpearl study`.")]
@@ -158,7 +158,8 @@ def study(
     """Write what sites agree on before they share their sums."""
     container.claim(output)
     chosen = chosen_recipe(recipe, relation, Scale.PUBLIC, frequencies)
-    made = sites.plan_study(declared_schema(schema, rows_per_person), chosen, Budget(epsilon, delta), site, dishonest, seed)
+    declared = complete(declared_schema(schema, rows_per_person), str(schema))
+    made = sites.plan_study(declared, chosen, Budget(epsilon, delta), site, dishonest, seed)
     sites.save_study(made, output)
     more = (len(made.sites) / made.honest) ** 0.5
     show.note(f"{output}: give it to all {len(made.sites)} sites; noise is {more:.2f} times that of a trusted aggregator")

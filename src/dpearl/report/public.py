@@ -22,7 +22,7 @@ from dpearl.privacy import Relation
 from dpearl.release import Release, this_version
 from dpearl.report.page import Page, png, render
 from dpearl.schema import Boolean, Category, Column, Datetime, Image, Number, Schema
-from dpearl.statement import best_guess, privacy_statement
+from dpearl.statement import answers, best_guess, privacy_statement
 from dpearl.synthesizer import Synthesizer
 from dpearl.write import picture_grid
 
@@ -45,7 +45,7 @@ _SECTIONS = {
     "making": "How it was made",
 }
 
-_STAGES = {"auxiliary": "first look", "embedding": "embedding"}
+_STAGES = {"auxiliary": "first look", "ranges": "bounds, closer", "shapes": "modes, first"}
 _FAMILIES = {
     "count": "rows of each class",
     "characteristic": "characteristic functions",
@@ -54,6 +54,10 @@ _FAMILIES = {
     "spread": "means and squares, for the scale",
     "singles": "single columns",
     "pairs": "pairs of columns",
+    "octaves": "rows in each octave, for bounds",
+    "stretches": "rows in stretches of a line",
+    "levels": "rows of the levels found",
+    "mixtures": "means and squares of modes",
     "pairwise-distance": "mean distance of rows, for the scale",
 }
 
@@ -76,6 +80,7 @@ def public_report(model: Synthesizer, charge: Mapping[str, str] | None = None, s
         measured=measured_counts(release, schema.label or "") is not None,
         statement=privacy_statement(release),
         **_attack(release),
+        asked=answers(release),
         declared=[_declared(name, column, schema) for name, column in schema.columns.items()],
         noise=_noise_rows(release),
         **_fits(release, rows),
@@ -105,7 +110,7 @@ def _attack(release: Release) -> dict[str, Any]:
     places = np.linspace(-5, 5, 201)
     ends = np.array([0.0]), np.array([1.0])
     alarms, hits = (np.concatenate([ends[0], norm.cdf(own), ends[1]]) for own in (places, places + release.mu))
-    guess = f"{100 * best_guess(release.mu):.1f}%"
+    guess = f"{100 * best_guess(release.mu, release.lost):.1f}%"
     title = (
         f"Best membership test at mu {release.mu:.3f}: its curve of hits against false alarms, beside the diagonal of "
         f"guessing. In an even bet it is right {guess} of the time."
