@@ -113,17 +113,34 @@ def test_targets_are_the_averages_of_the_rows(digits: tuple[Release, NDArray[np.
         assert 0.6 < float(target.misfit(own, 3).square().sum()) / target.values < 1.6
 
 
+def test_true_rows_make_the_shown_loss_one(digits: tuple[Release, NDArray[np.uint8]]) -> None:
+    """Whatever blocks weigh: what noise alone makes of the loss is known."""
+    release, pixels = digits
+    labels, training = load_digits(return_X_y=True)[1], PictureTraining(release, SHORT, 0, CPU)
+    own = torch.from_numpy(pixels[labels == 3]).permute(0, 3, 1, 2).float() / 255
+    assert 0.6 < float(training._misfit(own, 3).square().sum()) / training.expected < 1.6
+
+
 def test_a_checkerboard_leaves_pictures_as_they_are() -> None:
     """Free pixels could make one as easily as any other texture."""
     generator = PictureGenerator(Codec(schema_of(9, 8, 1, 2)), 2)
     latent = torch.randn(3, generator.latent, generator=torch.Generator().manual_seed(0))
     plain = generator(latent, 1)
     with torch.no_grad():
-        generator.shift[1] = 3.0 * (-1.0) ** (torch.arange(9)[:, None] + torch.arange(8))
+        generator.shift[:] = 3.0 * (-1.0) ** (torch.arange(9)[:, None] + torch.arange(8))
     assert torch.allclose(generator(latent, 1)[..., 1:, 1:], plain[..., 1:, 1:])
     with torch.no_grad():
-        generator.shift[1] = 3.0
+        generator.shift[:] = 3.0
     assert (generator(latent, 1)[..., 1:, 1:] > plain[..., 1:, 1:]).all()
+
+
+def test_pixels_can_be_quite_black_and_quite_white() -> None:
+    generator = PictureGenerator(Codec(schema_of(8, 8, 1, 0)), 1)
+    for far, code in ((-20.0, 0), (20.0, 255)):
+        with torch.no_grad():
+            generator.shift[:] = far
+        pixels = drawn(generator, torch.zeros(2, dtype=torch.long))[:, :-1].reshape(2, 8, 8)
+        assert (pixels[:, 1:, 1:] == code).all()
 
 
 def test_memory_tells_a_misfit_from_the_chance_of_a_batch() -> None:

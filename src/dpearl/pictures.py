@@ -39,6 +39,10 @@ HIDDEN, MAPS = 256, 24
 GAIN = 4.0
 """At the start a pixel is sigmoid(GAIN·(u - 1/2)): as steep as u itself in the middle."""
 
+BEYOND = 0.05
+"""Pixels reach so far beyond black and white, and are cut: a sigmoid alone never is quite black, and what is left of grey tells
+classes apart where real pictures have nothing, so that learners would look for it."""
+
 LEAST = 2.5e-5
 """Variance, in units of a squared row, below which a wave never starts: at none there is no slope to learn from."""
 
@@ -131,7 +135,7 @@ class PictureGenerator(nn.Module):
         self.patterns: Tensor
         self.mean = nn.Parameter(torch.zeros(classes, size))
         self.factor = nn.Parameter(torch.zeros(classes, size, size))
-        self.shift = nn.Parameter(torch.zeros(classes, *self.shape))
+        self.shift = nn.Parameter(torch.zeros(self.shape))
         self.gain = nn.Parameter(torch.tensor([math.log(GAIN)]))
         self.hidden = nn.Sequential(nn.Linear(size + classes, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, HIDDEN), nn.ReLU())
         self.bend, self.tone = nn.Linear(HIDDEN, size), nn.Linear(HIDDEN, MAPS)
@@ -143,13 +147,14 @@ class PictureGenerator(nn.Module):
                 nn.init.zeros_(own)
 
     def forward(self, latent: Tensor, place: int) -> Tensor:
-        """Pictures of one class: (rows, channels, height, width) in (0, 1)."""
+        """Pictures of one class: (rows, channels, height, width) in [0, 1]."""
         known = functional.one_hot(torch.full((len(latent),), place), self.classes).to(latent)
         hidden, gain = self.hidden(torch.cat([latent, known], dim=1)), self.gain.exp()
         waves = self.mean[place] + latent @ self.factor[place].T + self.bend(hidden)
         maps = (waves @ self.patterns).view(-1, *self.shape)
-        correction = gain * self._correction(maps, self.tone(hidden)) + self.shift[place]
-        return torch.sigmoid(gain * (maps - 0.5) + _even(correction))
+        correction = gain * self._correction(maps, self.tone(hidden)) + self.shift
+        grey = torch.sigmoid(gain * (maps - 0.5) + _even(correction))
+        return ((1 + 2 * BEYOND) * grey - BEYOND).clamp(0, 1)
 
     def _correction(self, maps: Tensor, tone: Tensor) -> Tensor:
         """Convolutions of pixels two by two, at a quarter of the cost; an odd picture is framed for that."""
@@ -323,7 +328,7 @@ class PictureTraining(Resumable):
         self.average = copy.deepcopy(self.moving).to(device)
         self.moving.to(device)
         self.targets: list[MomentTarget | WaveTarget] = [target.to(device) for target in targets]
-        self.noise = sum(math.sqrt(target.values) for target in targets)
+        self.expected = sum(math.sqrt(target.values) for target in targets)
         size = len(self._misfit(torch.zeros(1, *self.moving.shape, device=device), 0))
         self.memory = Memory(len(shares), size, settings.memory).to(device)
         self.optimiser = torch.optim.Adam(self.moving.parameters(), settings.learning_rate, betas=(0.9, 0.99))
@@ -343,12 +348,12 @@ class PictureTraining(Resumable):
         latent = torch.randn(2 * half, self.moving.latent, generator=self.chance).to(self.device)
         halves = torch.stack([self._misfit(part, place) for part in self.moving(latent, place).split(half)])
         self.optimiser.zero_grad()
-        (self.memory.loss(halves, place) / self.noise).backward()  # type: ignore[no-untyped-call]
+        (self.memory.loss(halves, place) / self.expected).backward()  # type: ignore[no-untyped-call]
         nn.utils.clip_grad_norm_(self.moving.parameters(), LONGEST)
         self.optimiser.step()
         self.step += 1
         self._follow()
-        self._note(float(halves.detach().prod(dim=0).sum()) / self.noise)
+        self._note(float(halves.detach().prod(dim=0).sum()) / self.expected)
 
     def _misfit(self, pictures: Tensor, place: int) -> Tensor:
         return torch.cat([target.misfit(pictures, place) / target.values**0.25 for target in self.targets])
