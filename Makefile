@@ -31,6 +31,7 @@ test: lint
 bench: $(DEV)
 	$(BIN)/python -m bench.owner
 	$(BIN)/python -m bench.training
+	$(BIN)/python -m bench.engines
 
 bench-paper: $(DEV)
 	$(BIN)/python -m bench.paper

@@ -24,6 +24,7 @@ from dpearl import datasets
 from dpearl.design import Design
 from dpearl.embed import embed
 from dpearl.embeddings.characteristic import draw_characteristic
+from dpearl.engines.local import Local
 from dpearl.noise import rounded_gaussian
 from dpearl.read import open_sources
 from dpearl.schema import Schema, parse_schema
@@ -56,7 +57,7 @@ def design_for(schema: Schema, frequencies: int) -> Design:
 def ours(columns: dict[str, NDArray[Any]], schema: Schema) -> Callable[[], Any]:
     """From an Arrow table in memory to sums: coding included."""
     sources, design = open_sources(pa.table(columns)), design_for(schema, FREQUENCIES)
-    return lambda: embed(sources, design, THREADS)
+    return lambda: embed(sources, design, Local(THREADS))
 
 
 def plain_torch(rows: NDArray[np.float32], batch: int) -> Callable[[], Any]:
@@ -121,7 +122,7 @@ from dpearl.read import open_sources
 from dpearl.schema import load_schema
 design = design_for(load_schema(sys.argv[2]), 256)
 cpu = time.process_time()
-embed(open_sources(sys.argv[1]), design, 2)
+embed(open_sources(sys.argv[1]), design, Local(2))
 peak = int(re.search(r"VmHWM:\\s*(\\d+)", Path("/proc/self/status").read_text())[1]) / 1024
 print(time.process_time() - cpu, peak)
 """

@@ -25,6 +25,7 @@ from dpearl.design import RECIPES, Design, auxiliary_design, embedding_design
 from dpearl.embed import Embedding, embed, load_partial, merge, save_partial
 from dpearl.embeddings.characteristic import Characteristic, cosine_table
 from dpearl.embeddings.count import UNIT
+from dpearl.engines.local import Local
 from dpearl.errors import UsageError
 from dpearl.read import open_sources
 from dpearl.schema import Boolean, Category, Datetime, Image, Number, Schema
@@ -66,7 +67,7 @@ def table(rows: list[dict[str, Any]]) -> pa.Table:
 
 
 def sums(data: Any, design: Design = DESIGN, **options: Any) -> dict[str, list[Any]]:
-    return plain(embed(open_sources(data), design, **options).sums)
+    return plain(embed(open_sources(data), design, Local(**options)).sums)
 
 
 def plain(parts: Mapping[str, NDArray[np.int64]]) -> dict[str, list[Any]]:
@@ -80,7 +81,7 @@ def test_sums_do_not_depend_on_batches_order_shards_or_threads(rows: list[dict[s
     assert sums(table(rows), batch_rows=data.draw(st.integers(1, 30)), threads=data.draw(st.integers(1, 4))) == whole
     assert sums(table(data.draw(st.permutations(rows)))) == whole
     cut = data.draw(st.integers(0, len(rows)))
-    parts = [embed(open_sources(table(part)), DESIGN, threads=2) for part in (rows[:cut], rows[cut:])]
+    parts = [embed(open_sources(table(part)), DESIGN, Local(threads=2)) for part in (rows[:cut], rows[cut:])]
     added = {family: (parts[0].sums[family] + parts[1].sums[family]).tolist() for family in whole}
     assert added == whole
     if parts[0].shards != parts[1].shards:
@@ -129,10 +130,11 @@ import resource, sys
 from dataclasses import replace
 from dpearl.design import RECIPES, embedding_design
 from dpearl.embed import embed
+from dpearl.engines.local import Local
 from dpearl.read import open_sources
 from dpearl.schema import Category, Number, Schema
 schema = Schema(columns={"x": Number(lower=0, upper=1), "c": Category(levels=tuple(range(9)))})
-made = embed(open_sources(sys.argv[1]), embedding_design(schema, replace(RECIPES["auto"], frequencies=4), 1.0, 0), threads=2)
+made = embed(open_sources(sys.argv[1]), embedding_design(schema, replace(RECIPES["auto"], frequencies=4), 1.0, 0), Local(2))
 print(made.rows, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 """
 
@@ -190,7 +192,7 @@ PEOPLE = Schema(columns={"a": Number(lower=0, upper=9, step=1), "b": Boolean()},
 
 def count_of(data: Any, **options: Any) -> int:
     design = embedding_design(PEOPLE, RECIPES["auto"], 1.0, 0)
-    made = embed(open_sources(data), design, **options)
+    made = embed(open_sources(data), design, Local(**options))
     assert int(made.sums["count"].sum()) == made.rows * UNIT
     return made.rows
 

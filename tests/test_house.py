@@ -23,7 +23,7 @@ TORCH = {
 PUBLIC = {"release", "statement", "design", "codec", "schema", "settings", "condition", "write", *TORCH} - {"imagery"} | {
     *("grid", "density", "moment", "coded", "precision", "goodness", "plot", "svg", "report.page", "report.public")
 }
-PRIVATE = {"read", "embed", "noise", "ledger"}
+PRIVATE = {"read", "sums", "persons", "engines", "embed", "stream", "sharing", "sites", "noise", "ledger"}
 PICKLERS = {"pickle", "dill", "cloudpickle", "joblib", "shelve", "marshal"}
 
 

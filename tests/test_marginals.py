@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from dpearl import datasets
 from dpearl.codec import Codec
-from dpearl.density import chosen_pairs, column_counts, denoised, simplex
+from dpearl.density import chosen_pairs, column_counts, denoised, likely, simplex
 from dpearl.design import RECIPES, Design, Scale, auxiliary_design, load_design, public_design
 from dpearl.embed import embed
 from dpearl.embeddings.marginals import MOST_PAIRS, UNIT, Pairs, Singles, all_pairs, load_pairs, public_pairs, singles
-from dpearl.grid import BINS, MOST_BINS, bins_along, chosen_grid, ladders, public_grid
+from dpearl.grid import BINS, MOST_BINS, Grid, bins_along, chosen_grid, ladders, made_of, public_grid
 from dpearl.owner import Offer, release_rows
 from dpearl.privacy import Budget, Relation
 from dpearl.read import open_sources
@@ -77,7 +77,7 @@ def test_rungs_nest_and_places_stay_in_their_cell(name: str) -> None:
 
 def test_the_finest_cells_of_a_stepped_number_are_its_values() -> None:
     own = ladders(CODEC)
-    assert own["age"].lines == (100,)
+    assert own["age"].lines == (BINS, 100)
     assert own["pay"].lines == (BINS, 50 * BINS, 90_000)
     assert own["dose"].lines == (BINS, 50 * BINS)
     assert own["town"].sizes == (5,)
@@ -191,6 +191,22 @@ def test_a_value_that_many_rows_share_has_a_bin_of_its_own() -> None:
     assert (bins == bins[777]).sum() == 1
 
 
+@given(st.integers(0, 2**32), st.sampled_from(["age", "pay", "dose"]))
+@settings(deadline=None, max_examples=20)
+def test_bins_are_made_of_few_cells_and_of_each_row_once(seed: int, name: str) -> None:
+    """Counts of the cells that make up a bin are its rows, whatever the bins; coarse cells stand for fine ones where they can."""
+    chance, ladder = np.random.default_rng(seed), ladders(CODEC)[name]
+    grid = chosen_grid(ladder, chance.gamma(0.1, 100, ladder.sizes[-1]), 20, 10.0)
+    codes = CODEC.encode(table(500))[name]
+    made = np.zeros(grid.size)
+    for rung, bins in enumerate(made_of(ladder, grid)):
+        cells = np.bincount(ladder.cells(codes, rung), minlength=ladder.sizes[rung])
+        made += np.bincount(bins[bins >= 0], cells[bins >= 0], grid.size)
+    assert (made == np.bincount(grid.bins[ladder.cells(codes)], minlength=grid.size)).all()
+    whole = Grid(np.where(ladder.ancestors(0) < ladder.lines[0], 0, ladder.ancestors(0) - ladder.lines[0] + 1).astype(np.uint16))
+    assert sum((bins == 0).sum() for bins in made_of(ladder, whole)) == ladder.lines[0]
+
+
 def test_rare_levels_share_a_bin() -> None:
     many = Schema(columns={"code": Category(levels=tuple(range(10_000))), "other": Boolean()})
     ladder = ladders(Codec(many))["code"]
@@ -233,6 +249,19 @@ def test_smooth_counts_lose_their_noise_and_steps_stay() -> None:
     errors = [np.abs(denoised(true + chance.normal(0, 50, 128), 50) - true).mean() for _ in range(20)]
     assert np.mean(errors) < 10
     assert np.abs(denoised(true, 1e-6) - true).max() < 1e-3
+
+
+def test_few_large_counts_among_many_small_ones_are_told_from_noise() -> None:
+    chance = np.random.default_rng(1)
+    true = np.zeros(5000)
+    true[:20] = np.linspace(200, 5000, 20)
+    noisy = true + chance.normal(0, 50, 5000)
+    found = likely(noisy, 50, 0.0)
+    assert np.abs(found - true).sum() < 0.1 * np.abs(noisy - true).sum()
+    assert (found[noisy > 400] == noisy[noisy > 400]).all()
+    assert (np.diff(found[np.argsort(noisy)]) > -1e-9).all()
+    even = likely(100 + chance.normal(0, 50, 5000), 50, 0.0)
+    assert np.abs(even - 100).mean() < 10
 
 
 def test_noise_of_the_second_stage_is_known_before_the_first() -> None:

@@ -17,7 +17,7 @@ from dpearl.design import RECIPES, Scale
 from dpearl.distance import learnable_rows
 from dpearl.errors import FileError, UsageError
 from dpearl.fitting import Misfit, MixtureTraining, price
-from dpearl.mixture import Mixture, determined, mixture_of, pair_target
+from dpearl.mixture import Mixture, PairTarget, conditional, determined, mixture_of, pair_target
 from dpearl.owner import Offer, release_rows
 from dpearl.privacy import Budget, Relation
 from dpearl.release import Release
@@ -46,7 +46,7 @@ def people(rows: int, seed: int = 0) -> pa.Table:
     """Rank is the group's number; sickness hangs on age, pay on sickness, the town on nothing."""
     chance = np.random.default_rng(seed)
     age = np.clip(chance.normal(45, 18, rows), 0, 99).round()
-    group = np.digitize(age, [30, 60])
+    group = np.digitize(age, [33, 62])
     sick = chance.random(rows) < 0.1 + 0.6 * (age > 55)
     pay = np.where(sick | (chance.random(rows) < 0.3), 0, chance.lognormal(9, 0.5, rows))
     return pa.table(
@@ -77,7 +77,7 @@ def test_expected_counts_are_those_of_drawn_rows(released: Release) -> None:
     mixture.begin(torch.Generator().manual_seed(0))
     with torch.no_grad():
         parts = torch.cat(mixture.probabilities(), dim=1)
-    rows, shares = 2**15, mixture.target.shares
+    rows, shares = 2**17, mixture.target.shares
     classes = torch.from_numpy(np.random.default_rng(0).choice(len(shares), rows, p=shares))
     codes = mixture.draw(classes, torch.Generator().manual_seed(1))
     bins = [grid.bins[mixture.block.ladders[name].cells(codes[name])] for name, grid in mixture.block.grids.items()]
@@ -120,6 +120,32 @@ def test_a_determined_column_is_found_and_never_contradicted(released: Release) 
     rows = fit(released, FEW).sample(5000)
     ranks = {"young": 1, "grown": 2, "old": 3}
     assert all(ranks[group] == rank for group, rank in zip(*(rows.column(c).to_pylist() for c in ("group", "rank")), strict=True))
+
+
+def test_a_determined_column_is_right_where_its_rows_are_few() -> None:
+    """40 rows of a bin are less than four times the noise of a pair: what no other bin explains says where they belong."""
+    counts = np.array([[3000.0, 0, 0], [0, 2000.0, 0], [0, 0, 40.0]])
+    sizes, noise = [3, 3], 30.0
+    pairs, precisions = np.zeros((1, 6, 6)), np.full((1, 6, 6), noise**-2)
+    pairs[0, :3, 3:], pairs[0, 3:, :3] = counts, counts.T
+    pairs[0, 2, 4] = pairs[0, 4, 2] = 45.0
+    alone = np.concatenate([counts.sum(axis=1), counts.sum(axis=0)])
+    known = (alone[None], np.full((1, 6), 1e-3))
+    target = PairTarget(5040.0, np.ones(1), sizes, (alone, np.full(6, 1e-3)), known, (pairs, precisions))
+    found = conditional(target, 0, 1, np.ones(3, bool))
+    assert found.sum(axis=1) == pytest.approx(1)
+    assert found.argmax(axis=1).tolist() == [0, 1, 2]
+    assert found[2, 2] > 0.9
+
+
+def test_what_the_class_tells_is_free(released: Release) -> None:
+    """Components that differ by class alone pay nothing; those that differ within a class do."""
+    training = MixtureTraining(released, FEW, 0, torch.device("cpu"))
+    mixture = training.generator
+    alike = torch.eye(4)[mixture.owners]
+    assert float(training.told(alike, mixture.weights)) == pytest.approx(0, abs=1e-5)
+    apart = torch.eye(2)[torch.arange(len(mixture.owners)) % 2]
+    assert float(training.told(apart, mixture.weights)) == pytest.approx(np.log(2), abs=0.01)
 
 
 def test_independent_columns_determine_nothing() -> None:

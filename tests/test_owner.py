@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 from dpearl.design import RECIPES, Recipe, Scale, embedding_design, public_scale
 from dpearl.embed import embed, load_partial, merge, save_partial
 from dpearl.embeddings.characteristic import Characteristic
+from dpearl.embeddings.count import UNIT
+from dpearl.engines.local import Local
 from dpearl.errors import BudgetError, UsageError
 from dpearl.ledger import read_ledger, set_budget
 from dpearl.owner import Offer, are_sums, embed_shard, offer_for_sums, recipe_with, release_rows, release_sums
@@ -125,7 +127,7 @@ def test_a_public_scale_costs_nothing_and_comes_from_the_schema() -> None:
 def test_partial_sums_lead_to_the_same_release_as_the_whole(name: str, tmp_path: Path) -> None:
     table, recipe = rows(3000), small(RECIPES[name])
     for place, start in enumerate((0, 1000, 2000)):
-        save_partial(embed_shard(table.slice(start, 1000), SCHEMA, recipe, 5, 1, None), tmp_path / f"{place}.partial")
+        save_partial(embed_shard(table.slice(start, 1000), SCHEMA, recipe, 5, Local(threads=1)), tmp_path / f"{place}.partial")
     paths = [str(tmp_path / f"{place}.partial") for place in range(3)]
     assert are_sums(paths)
     merged = merge([load_partial(path) for path in paths])
@@ -148,14 +150,14 @@ def test_partial_sums_lead_to_the_same_release_as_the_whole(name: str, tmp_path:
 def test_a_used_up_budget_refuses_partial_sums_too(tmp_path: Path) -> None:
     book = tmp_path / "ledger.jsonl"
     set_budget(book, 0.5)
-    partial = embed_shard(rows(10), SCHEMA, small(RECIPES["auto"]), 0, 1, None)
+    partial = embed_shard(rows(10), SCHEMA, small(RECIPES["auto"]), 0, Local(threads=1))
     with pytest.raises(BudgetError):
         release_sums(partial, offer_for_sums(partial, small(RECIPES["auto"]), BUDGET), book)
     assert read_ledger(book).charges == ()
 
 
 def test_sums_and_data_do_not_mix(tmp_path: Path) -> None:
-    save_partial(embed_shard(rows(10), SCHEMA, small(RECIPES["auto"]), 0, 1, None), tmp_path / "a.partial")
+    save_partial(embed_shard(rows(10), SCHEMA, small(RECIPES["auto"]), 0, Local(threads=1)), tmp_path / "a.partial")
     (tmp_path / "a.csv").write_text("x\n1\n")
     with pytest.raises(UsageError, match="cannot be released together"):
         are_sums([str(tmp_path / "a.partial"), str(tmp_path / "a.csv")])
@@ -168,16 +170,20 @@ def owned(table: pa.Table, who: list[str | None]) -> pa.Table:
 
 def sums_of(table: pa.Table, schema: Schema = PEOPLE, batch_rows: int = 2**14) -> dict[str, bytes]:
     design = embedding_design(schema, small(RECIPES["auto"]), 1.0, 0)
-    return {family: part.tobytes() for family, part in embed(open_sources(table), design, 1, None, batch_rows).sums.items()}
+    made = embed(open_sources(table), design, Local(1, batch_rows=batch_rows))
+    return {family: part.tobytes() for family, part in made.sums.items()}
 
 
-def test_a_person_with_a_hundred_rows_counts_with_the_first_few() -> None:
+def test_a_person_with_a_hundred_rows_counts_with_a_few_that_order_does_not_choose() -> None:
     hog, others = rows(100, 1), rows(50, 2)
     everyone = [f"p{place}" for place in range(50)]
     greedy = pa.concat_tables([owned(hog, ["hog"] * 100), owned(others, list(everyone))])
-    modest = pa.concat_tables([owned(hog.slice(0, 3), ["hog"] * 3), owned(others, list(everyone))])
+    modest = pa.concat_tables([owned(others, list(everyone)), owned(hog.take(list(range(99, -1, -1))), ["hog"] * 100)])
     for batch_rows in (2, 7, 2**14):
         assert sums_of(greedy, batch_rows=batch_rows) == sums_of(modest)
+    without, most = sums_of(owned(others, list(everyone))), 3 * UNIT
+    gained = np.frombuffer(sums_of(greedy)["count"], np.int64) - np.frombuffer(without["count"], np.int64)
+    assert gained.sum() == most
 
 
 def test_rows_that_name_nobody_are_left_out() -> None:
@@ -204,7 +210,7 @@ def test_shards_multiply_the_rows_per_person_where_persons_are_named() -> None:
     """Each shard enforces the bound alone, so a person may be in all of them."""
     recipe = small(RECIPES["auto"])
     named, nameless = (
-        merge([embed_shard(part, schema, recipe, 0, 1, None) for part in (table.slice(0, 10), table.slice(10))])
+        merge([embed_shard(part, schema, recipe, 0, Local(threads=1)) for part in (table.slice(0, 10), table.slice(10))])
         for schema, table in ((PEOPLE, owned(rows(20), ["a", "b"] * 10)), (SCHEMA, rows(20)))
     )
     assert offer_for_sums(named, recipe, BUDGET).unit == Unit(Relation.ADD_REMOVE, 6)
@@ -219,7 +225,7 @@ def test_a_shard_without_rows_counts_as_a_shard() -> None:
     """Else the noise would tell whether somebody is in it."""
     recipe, table = small(RECIPES["auto"]), owned(rows(20), ["a", "b"] * 10)
     parts = [table.slice(0, 10), table.slice(10, 0), table.slice(10, 0), table.slice(10)]
-    merged = merge([embed_shard(part, PEOPLE, recipe, 0, 1, None) for part in parts])
+    merged = merge([embed_shard(part, PEOPLE, recipe, 0, Local(threads=1)) for part in parts])
     assert offer_for_sums(merged, recipe, BUDGET).unit == Unit(Relation.ADD_REMOVE, 12)
 
 

@@ -18,6 +18,7 @@ from dpearl.design import Design
 from dpearl.embed import embed
 from dpearl.embeddings.moments import GRID, Moments
 from dpearl.embeddings.pictures import picture_blocks
+from dpearl.engines.local import Local
 from dpearl.errors import FileError
 from dpearl.pictures import Memory, PictureGenerator, PictureTraining, denoised, targets_of, view_of
 from dpearl.privacy import Budget, Relation, Unit
@@ -47,7 +48,7 @@ def released(schema: Schema, pixels: NDArray[np.uint8], labels: NDArray[np.int64
         table["label"] = labels
     design = Design(schema, picture_blocks(Codec(schema), 0))
     budget, unit = Budget(epsilon, 1e-5), Unit(Relation.ADD_REMOVE)
-    measured = sanitize(embed(open_sources(pa.table(table)), design, threads=1), budget.mu, unit)
+    measured = sanitize(embed(open_sources(pa.table(table)), design, Local(threads=1)), budget.mu, unit)
     return Release({"embedding": measured}, budget, unit, "auto", "0" * 64, None, {}, this_version())
 
 

@@ -23,6 +23,7 @@ import torch
 
 from dpearl import RECIPES, Budget, Offer, container, fit, parse_schema, release_rows, save_release, save_synthesizer, train
 from dpearl.embed import save_partial
+from dpearl.engines.local import Local
 from dpearl.errors import FileError
 from dpearl.ledger import read_ledger
 from dpearl.owner import embed_shard, recipe_with
@@ -56,7 +57,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
         made = release_rows(data, Offer(declared, RECIPE, budget))
         save_release(made, folder / f"{name}release.dpearl")
         save_synthesizer(fit(made, short(made), threads=1), folder / f"{name}model.dpearl")
-    save_partial(embed_shard(str(folder / "good.csv"), schema, RECIPE, 0, 1, None), folder / "sums")
+    save_partial(embed_shard(str(folder / "good.csv"), schema, RECIPE, 0, Local(threads=1)), folder / "sums")
     with pytest.raises(KeyboardInterrupt):
         fit(load_release(folder / "release.dpearl"), checkpoint=folder / "checkpoint.part", stop=lambda: True)
     for name in ("release", "model", "checkpoint"):

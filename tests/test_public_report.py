@@ -24,6 +24,7 @@ from dpearl.coded import Coded, bin_names
 from dpearl.design import RECIPES, Scale
 from dpearl.distance import learnable_rows
 from dpearl.embeddings.characteristic import UNIT
+from dpearl.engines.local import Local
 from dpearl.goodness import BlockFit, Fit, block_fits
 from dpearl.owner import Offer, recipe_with, release_rows
 from dpearl.plan import forecast
@@ -357,7 +358,7 @@ def _releases(relation: Relation, epsilon: float, trials: int) -> list[Release]:
     kinds = np.repeat(["x", "y", "z"], COUNTS)
     table = pa.table({"kind": kinds, "size": np.linspace(0, 1, len(kinds))})
     offer = Offer(LABELLED, recipe_with(RECIPES["auto"], relation, Scale.PUBLIC, 1), Budget(epsilon, 1e-5))
-    return [release_rows(table, offer, threads=1) for _ in range(trials)]
+    return [release_rows(table, offer, engine=Local(threads=1)) for _ in range(trials)]
 
 
 def _hits(found: list[Intervals], truth: np.ndarray[Any, Any], narrow: float = 1.0) -> list[int]:

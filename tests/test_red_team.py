@@ -18,6 +18,7 @@ from dpearl.codec import Codec
 from dpearl.container import pack, place_file, read
 from dpearl.design import Recipe, auxiliary_design
 from dpearl.embed import Embedding, embed, load_partial, save_partial
+from dpearl.engines.local import Local
 from dpearl.errors import DataError, FileError
 from dpearl.owner import embed_shard
 from dpearl.read import batches, open_sources, storage_names
@@ -105,7 +106,7 @@ def test_an_image_with_another_label_keeps_its_place(tmp_path: Path) -> None:
             label = "0" if moved and number == 19 else "1"
             (folder / label).mkdir(parents=True, exist_ok=True)
             pillow.new("L", (1, 1), 255 * (number % 2)).save(folder / label / f"{number:02}.png")
-        sums.append(int(embed(open_sources(folder), design, 1).sums["pairwise-distance"][0]))
+        sums.append(int(embed(open_sources(folder), design, Local(threads=1)).sums["pairwise-distance"][0]))
     block = design.blocks[0]
     assert (sums[0] - sums[1]) ** 2 <= block.norm2
 
@@ -114,7 +115,7 @@ def test_a_person_is_one_person_however_the_id_is_spelt(tmp_path: Path) -> None:
     schema = parse_schema({"person": "who", "columns": {"a": {"kind": "category", "levels": [0, 1]}}})
     (tmp_path / "one.csv").write_text("who,a\n7,0\n8,1\n")
     (tmp_path / "two.csv").write_text("who,a\n7.0,0\n8.0,1\n")
-    assert embed_shard([str(tmp_path / "one.csv"), str(tmp_path / "two.csv")], schema, RECIPE, 0, 1, None).rows == 2
+    assert embed_shard([str(tmp_path / "one.csv"), str(tmp_path / "two.csv")], schema, RECIPE, 0, Local(threads=1)).rows == 2
 
 
 def test_whole_numbers_with_a_fraction_are_levels_and_flags(tmp_path: Path) -> None:
@@ -182,7 +183,7 @@ def test_a_forged_release_is_refused(forgery: str, tmp_path: Path) -> None:
 
 def test_sums_that_are_no_integers_are_refused(tmp_path: Path) -> None:
     """The fraction of a float would survive the noise."""
-    sums = embed_shard(pa.table({"a": [0, 1]}), CATEGORY, RECIPE, 0, 1, None)
+    sums = embed_shard(pa.table({"a": [0, 1]}), CATEGORY, RECIPE, 0, Local(threads=1))
     floats = {family: array + 0.123456 for family, array in sums.sums.items()}
     save_partial(Embedding(sums.design, floats, sums.rows, sums.shards, sums.types), tmp_path / "a")  # type: ignore[arg-type]
     with pytest.raises(FileError, match="do not fit its design"):

@@ -23,6 +23,7 @@ from safetensors.numpy import save
 from dpearl import container
 from dpearl.design import RECIPES, Scale
 from dpearl.embed import PARTIAL, Embedding, load_partial, merge, save_partial
+from dpearl.engines.local import Local
 from dpearl.errors import FileError, UsageError
 from dpearl.owner import Offer, embed_shard, recipe_with, release_rows
 from dpearl.privacy import Budget, Relation
@@ -279,7 +280,7 @@ def test_a_missing_folder_is_named(tmp_path: Path) -> None:
 
 def shard(first: int, last: int, seed: int = 0) -> Embedding:
     rows = pa.table({"x": np.arange(first, last) / 1000, "y": [place % 3 == 0 for place in range(first, last)]})
-    return embed_shard(rows, LABELLED, recipe_with(RECIPES["auto"], None, None, 20), seed, 1, None)
+    return embed_shard(rows, LABELLED, recipe_with(RECIPES["auto"], None, None, 20), seed, Local(threads=1))
 
 
 def equal(left: Embedding, right: Embedding) -> bool:

@@ -16,6 +16,7 @@ from typing import Any
 
 from dpearl.design import Design, Recipe, Scale, embedding_design
 from dpearl.embed import embed
+from dpearl.engines.local import Local
 from dpearl.owner import Offer, release_sums
 from dpearl.privacy import Budget, Relation
 from dpearl.read import open_sources
@@ -39,5 +40,5 @@ def merf(rows: Any, schema: Schema, budget: Budget, frequencies: int, settings: 
     """A generator from one release at fixed frequencies; `rows` is anything that dpearl reads."""
     fixed = design(schema, frequencies, seed)
     offer = Offer(schema, recipe(frequencies), budget, seed, sums=fixed)
-    release = release_sums(embed(open_sources(rows), fixed, threads=1), offer)
+    release = release_sums(embed(open_sources(rows), fixed, Local(threads=1)), offer)
     return fit(release, replace(settings, omega=Omega.NONE), seed, device="cpu", threads=1)

@@ -19,6 +19,7 @@ from bench.paper import adult
 from dpearl.codec import Codec
 from dpearl.design import RECIPES
 from dpearl.embed import embed
+from dpearl.engines.local import Local
 from dpearl.owner import Offer, release_rows
 from dpearl.privacy import Budget
 from dpearl.read import open_sources
@@ -50,7 +51,7 @@ def embedding(n: int, k: int, d: int) -> Callable[[], Any]:
     values = np.random.default_rng(0).random((n, d))
     sources = open_sources(pa.table({f"x{i}": values[:, i] for i in range(d)}))
     design = design_for(parse_schema({"columns": numbers_schema(d)}), k)
-    return lambda: embed(sources, design, threads=1)
+    return lambda: embed(sources, design, Local(threads=1))
 
 
 def training(n: int) -> Callable[[], None]:
@@ -66,7 +67,7 @@ def training(n: int) -> Callable[[], None]:
         for name, column in codec.columns.items()
     }
     offer = Offer(codec.schema, RECIPES["paper"], Budget(1.0, 1e-5))
-    under_way = Training(release_rows(codec.decode(codes), offer, threads=1), TABLES, 0, torch.device("cpu"))
+    under_way = Training(release_rows(codec.decode(codes), offer, engine=Local(threads=1)), TABLES, 0, torch.device("cpu"))
 
     def advance() -> None:
         for _ in range(STEPS):

@@ -16,6 +16,7 @@ from scipy.optimize import brentq, minimize_scalar
 
 from dpearl.coded import Coded
 from dpearl.design import RECIPES, Recipe
+from dpearl.engines.local import Local
 from dpearl.owner import Offer, release_rows
 from dpearl.privacy import Budget, Relation, epsilon_of
 from dpearl.schema import Schema
@@ -138,7 +139,7 @@ def _embedded(method: Method, task: Task, epsilon: float, seed: int) -> Made:
         model = merf(task.rows, task.schema, budget, task.frequencies, task.settings, seed)
     else:
         recipe = replace(method.recipe, frequencies=task.frequencies)
-        release = release_rows(task.rows, Offer(task.schema, recipe, budget, seed=seed), threads=1)
+        release = release_rows(task.rows, Offer(task.schema, recipe, budget, seed=seed), engine=Local(threads=1))
         start = time.process_time()
         model = fit(release, replace(task.settings, omega=method.omega), seed, device="cpu", threads=1)
     spent = time.process_time() - start

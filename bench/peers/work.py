@@ -102,7 +102,7 @@ def _trained(rows: Any, schema: Schema, run: Run) -> tuple[Any, float]:
 
     torch.set_num_threads(1)
     offer = dpearl.Offer(schema, dpearl.RECIPES["auto"], dpearl.Budget(run["epsilon"], DELTA), seed=run["seed"])
-    release = dpearl.release_rows(rows, offer, threads=1)
+    release = dpearl.release_rows(rows, offer, engine=dpearl.Local(threads=1))
     start = time.process_time()
     return dpearl.fit(release, seed=run["seed"], device="cpu", threads=1), time.process_time() - start
 

@@ -23,6 +23,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dpearl.design import RECIPES, Recipe
+    from dpearl.engines.dask import Dask
+    from dpearl.engines.local import Local
+    from dpearl.engines.spark import Spark
     from dpearl.owner import Offer, release_rows, release_sums
     from dpearl.privacy import Budget, Relation, Unit
     from dpearl.release import Release, load_release, save_release
@@ -36,6 +39,8 @@ if TYPE_CHECKING:
 __all__ = [
     "RECIPES",
     "Budget",
+    "Dask",
+    "Local",
     "Offer",
     "Omega",
     "Recipe",
@@ -43,6 +48,7 @@ __all__ = [
     "Release",
     "Schema",
     "Settings",
+    "Spark",
     "Synthesis",
     "Synthesizer",
     "Unit",
@@ -61,6 +67,9 @@ __all__ = [
 
 _HOMES = {
     "design": ("RECIPES", "Recipe"),
+    "engines.dask": ("Dask",),
+    "engines.local": ("Local",),
+    "engines.spark": ("Spark",),
     "owner": ("Offer", "release_rows", "release_sums"),
     "privacy": ("Budget", "Relation", "Unit"),
     "release": ("Release", "load_release", "save_release"),

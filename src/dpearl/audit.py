@@ -24,6 +24,7 @@ from dpearl.embeddings.characteristic import draw_characteristic
 from dpearl.embeddings.count import Count
 from dpearl.embeddings.marginals import public_pairs, singles
 from dpearl.embeddings.spread import pairwise_distance, spread
+from dpearl.engines.local import Local
 from dpearl.privacy import Budget, Relation, Unit
 from dpearl.read import open_sources
 from dpearl.release import Measurement
@@ -62,7 +63,7 @@ class Case:
 
     def _embedded(self, row: Row | None) -> Embedding:
         x, y = zip(*self.others, *([row] * self.unit.rows_per_person if row else []), strict=True)
-        return embed(open_sources(pa.table({"x": x, "y": y})), self.design, threads=1)
+        return embed(open_sources(pa.table({"x": x, "y": y})), self.design, Local(threads=1))
 
 
 def _cases() -> list[Case]:

@@ -75,9 +75,9 @@ def placing(path: str | Path, mode: int = 0o644) -> Iterator[BinaryIO]:
         _link(draft, Path(path))
 
 
-def replace_file(path: str | Path, content: bytes) -> None:
+def replace_file(path: str | Path, content: bytes, mode: int = 0o644) -> None:
     """All of the content under this name, or what was there before: for work in progress alone."""
-    with _drafting(Path(path), 0o644) as (file, draft):
+    with _drafting(Path(path), mode) as (file, draft):
         file.write(content)
         _settle(file)
         draft.replace(path)

@@ -46,7 +46,7 @@ class MixtureTraining(Resumable):
             group["lr"] = self.settings.rate(self.step)
         parts, weights = self.generator.probabilities(), self.generator.weights
         chi2 = self._misfit(torch.cat(parts, dim=1), weights, self.generator.owners)
-        told = torch.stack([_told(part, weights) for own, part in enumerate(parts) if own not in self.generator.tables])
+        told = torch.stack([self.told(part, weights) for own, part in enumerate(parts) if own not in self.generator.tables])
         bend = self.settings.bend
         loss = chi2 / 2 + self._price * bend * torch.log1p(told / bend).sum()
         self.falling.zero_grad()
@@ -54,6 +54,11 @@ class MixtureTraining(Resumable):
         self.falling.step()
         self.step += 1
         self._note(float(chi2.detach()) / self._misfit.values)
+
+    def told(self, part: Tensor, weights: Tensor) -> Tensor:
+        """Nats that the component tells of a column where the class is known already: what the class tells is measured well."""
+        owners = [self.generator.owners == place for place in range(len(self.generator.target.shares))]
+        return torch.stack([_told(part[own], weights[own]) for own in owners]).sum()
 
     def _note(self, loss: float) -> None:
         if not math.isfinite(loss):
@@ -77,8 +82,8 @@ def price(target: PairTarget, settings: MixtureSettings) -> float:
 
 
 def _told(part: Tensor, weights: Tensor) -> Tensor:
-    """Nats that the latent tells of a column: mutual information of component and bin."""
-    mean = weights @ part
+    """Nats that the component tells of a column, times the weight of all: mutual information of component and bin."""
+    mean = weights @ part / weights.sum().clamp(min=_LITTLE)
     return weights @ (part * ((part + _LITTLE).log() - (mean + _LITTLE).log())).sum(dim=1)
 
 

@@ -23,7 +23,7 @@ BINS = 20
 _MIDDLE = 50 * BINS
 """Cells of the middle rung: a multiple of the coarse ones, so that they nest."""
 
-_SMALL, _FULL, _ALL = 128, 2**17, 2**18
+_SMALL, _FULL, _ALL = 2 * BINS, 2**17, 2**18
 """Up to `_SMALL` points a number needs one rung. Up to `_FULL` its finest rung is the declared grid itself, so that values which
 many rows share can be seen, as long as all columns together keep to `_ALL` cells: a noisy value takes 10 µs."""
 
@@ -33,9 +33,9 @@ _WIDE = 40
 FEWEST_BINS, MOST_BINS = 4, 64
 """Bins of a column in a pair: fewer would show no shape, and 64 × 64 cells are more than any budget fills."""
 
-_FILLED, _PART = 3.0, 0.75
+_FILLED, _PART, _LEAST = 3.0, 0.75, 0.5
 """Rows that a bin must hold to be seen in a pair, in units of a cell's noise. A value that holds three quarters of a bin's rows
-has a bin of its own."""
+has a bin of its own; coarse cells that hold half of them stay apart."""
 
 
 @dataclass(frozen=True)
@@ -137,6 +137,19 @@ def public_grid(ladder: Ladder) -> Grid:
     return Grid(bins.astype(np.uint16))
 
 
+def made_of(ladder: Ladder, grid: Grid) -> list[NDArray[np.int64]]:
+    """The fewest cells that bins are made of: at each rung the bin that holds a cell wholly, unless a coarser one; or -1."""
+    bins, found = grid.bins.astype(np.int64), []
+    for rung, size in enumerate(ladder.sizes):
+        above = ladder.ancestors(rung)
+        least, most = np.full(size, len(bins)), np.full(size, -1)
+        np.minimum.at(least, above, bins)
+        np.maximum.at(most, above, bins)
+        found.append(np.where(least == most, most, -1))
+        bins = np.where(found[-1][above] >= 0, -1, bins)
+    return found
+
+
 def bins_along(rows: float, noise: float) -> int:
     """Bins of a number in a pair: so many that an average cell of two such columns holds twice its noise in rows."""
     return int(np.clip(round(math.sqrt(max(rows, 1) / (2 * noise))), FEWEST_BINS, MOST_BINS // 2))
@@ -148,7 +161,7 @@ def chosen_grid(ladder: Ladder, counts: NDArray[np.float64], along: int, noise: 
     if ladder.column.one_hot:
         return Grid(_level_bins(counts, fewest))
     line = ladder.lines[-1]
-    bins = _line_bins(counts[:line], along, fewest)
+    bins = _line_bins(counts[:line], ladder.ancestors(0)[:line], along, fewest)
     own = bins.max() + 1 + np.arange(ladder.column.levels - 1)
     return Grid(np.concatenate([bins, own]).astype(np.uint16))
 
@@ -162,19 +175,28 @@ def _level_bins(counts: NDArray[np.float64], fewest: float) -> NDArray[np.uint16
     return bins
 
 
-def _line_bins(counts: NDArray[np.float64], along: int, fewest: float) -> NDArray[np.int64]:
-    """Stretches of equal mass, each with enough rows; values that stand out have bins of their own, after them."""
+def _line_bins(counts: NDArray[np.float64], coarse: NDArray[np.int64], along: int, fewest: float) -> NDArray[np.int64]:
+    """Stretches of whole coarse cells, or parts of one, so that what is known of these and of bins adds up; values that stand out
+    have bins of their own, after them."""
     if len(counts) <= 2 * along:
         return _neighbours(counts, fewest)
     target = max(counts.sum() / along, fewest)
     alone = counts >= _PART * target
     alone[np.argsort(-counts, kind="stable")[MOST_BINS // 2 :]] = False
-    rest = np.where(alone, 0, counts)
-    stretches = max(int(rest.sum() // target), 1)
-    middles = (np.cumsum(rest) - rest / 2) / max(rest.sum() / stretches, 1e-9)
-    bins = np.unique(np.minimum(middles.astype(np.int64), stretches - 1), return_inverse=True)[1]
+    rest = np.where(alone, 0.0, counts)
+    stretches = _neighbours(np.bincount(coarse, rest).astype(np.float64), max(fewest, _LEAST * target))
+    bins = _parted(rest, stretches[coarse], np.bincount(stretches) == 1, target)
     bins[alone] = bins.max() + 1 + np.arange(alone.sum())
     return np.unique(bins, return_inverse=True)[1]
+
+
+def _parted(rest: NDArray[np.float64], stretch: NDArray[np.int64], single: NDArray[np.bool_], target: float) -> NDArray[np.int64]:
+    """Stretches, those of a single coarse cell in parts of equal mass, about as large as the target."""
+    held = np.bincount(stretch, rest)
+    parts = np.where(single, np.maximum(np.round(held / target), 1), 1).astype(np.int64)
+    inside = (np.cumsum(rest) - rest / 2 - (np.cumsum(held) - held)[stretch]) / np.maximum(held, 1e-9)[stretch]
+    part = np.clip((inside * parts[stretch]).astype(np.int64), 0, parts[stretch] - 1)
+    return np.asarray((np.cumsum(parts) - parts)[stretch] + part)
 
 
 def _neighbours(counts: NDArray[np.float64], fewest: float) -> NDArray[np.int64]:

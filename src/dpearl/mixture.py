@@ -25,7 +25,7 @@ from dpearl.codec import Codes
 from dpearl.density import Floats, column_counts
 from dpearl.distance import label_classes, proportions, some_rows
 from dpearl.embeddings.marginals import UNIT, Pairs, Singles
-from dpearl.grid import Ladder
+from dpearl.grid import Ladder, made_of
 from dpearl.release import Measurement, Release
 
 _DETERMINED, _SURE = 0.02, 4.0
@@ -60,6 +60,13 @@ class PairTarget:
     @property
     def starts(self) -> list[int]:
         return [0, *accumulate(self.sizes)]
+
+    def bins(self, column: int) -> Floats:
+        """A column's counts: those by class and those alone, each by its precision."""
+        own = slice(self.starts[column], self.starts[column + 1])
+        classes, precision = self.columns[0][:, own].sum(axis=0), self.columns[1][:, own].min(axis=0) / len(self.columns[0])
+        alone, sharper = (part[own] for part in self.singles)
+        return np.asarray((classes * precision + alone * sharper) / (precision + sharper))
 
     def table(self, one: int, other: int) -> tuple[Floats, float]:
         """A pair's counts over all classes, and the standard deviation of their noise."""
@@ -97,54 +104,59 @@ def single_stage(release: Release) -> Measurement:
 
 
 def _singles(release: Release, block: Pairs) -> tuple[Floats, Floats]:
-    """Single columns on the grids of the pairs, where their one rung is made of whole cells; each cell brings its noise."""
+    """Single columns on the grids of the pairs: each bin from the fewest cells that make it up, and each brings its noise."""
     stage = single_stage(release)
     first = stage.design.block("singles")
     assert isinstance(first, Singles)
     noisy, noise = stage.sums["singles"] / UNIT, stage.sigmas["singles"] / UNIT
-    counts, precisions = [], []
+    counts, cells = [], []
     for name, grid in block.grids.items():
-        own = noisy[first.places[name, 0]] if len(block.ladders[name].lines) == 1 else np.zeros(len(grid.bins))
-        counts.append(np.bincount(grid.bins, own))
-        cells = np.bincount(grid.bins) * noise**2
-        precisions.append((len(block.ladders[name].lines) == 1) / cells)
-    return np.concatenate(counts), np.concatenate(precisions)
+        parts = made_of(block.ladders[name], grid)
+        held = [(bins[bins >= 0], noisy[first.places[name, rung]][bins >= 0]) for rung, bins in enumerate(parts)]
+        counts.append(np.sum([np.bincount(bins, own, grid.size) for bins, own in held], axis=0))
+        cells.append(np.sum([np.bincount(bins, minlength=grid.size) for bins, _ in held], axis=0))
+    return np.concatenate(counts), 1 / (noise**2 * np.concatenate(cells))
 
 
 def determined(target: PairTarget) -> dict[int, int]:
     """Columns that another one determines, and by which: the surest first, none that determines one itself."""
     found: dict[int, int] = {}
-    totals = np.maximum(target.columns[0].sum(axis=0), 0)
-    pairs = [(_beside(target, one, other), one, other) for one in range(len(target.sizes)) for other in range(len(target.sizes))]
-    for beside, one, other in sorted(pairs):
-        own = totals[target.starts[other] : target.starts[other + 1]]
+    columns = range(len(target.sizes))
+    for _, one, other in sorted(
+        (most, one, other) for one in columns for other in columns if (most := _beside(target, one, other))
+    ):
+        own = np.maximum(target.bins(other), 0)
         varied = own.max() <= _COMMON * max(own.sum(), 1)
-        if beside <= 0 and varied and other not in found and one not in found and other not in found.values():
+        if varied and other not in found and one not in found and other not in found.values():
             found[other] = one
     return found
 
 
-def _beside(target: PairTarget, one: int, other: int) -> float:
-    """Share of rows beside the commonest bin of `other` in each bin of `one`, less what is allowed; infinite if not noise."""
-    if one == other:
-        return math.inf
+def _beside(target: PairTarget, one: int, other: int) -> float | None:
+    """Share of rows that may lie beside the commonest bin of `other` in each bin of `one`; None if they are more than noise."""
     table, noise = target.table(one, other)
     rest = table.copy()
     rest[np.arange(len(table)), table.argmax(axis=1)] = 0
     cells = table.size - len(table)
-    hidden = noise * math.sqrt(cells) / target.rows
-    if cells == 0 or hidden > _HIDDEN or (rest**2).sum() > _LIKE_NOISE * cells * noise**2:
-        return math.inf
-    return float(rest.sum() / target.rows - _DETERMINED - 2 * hidden)
+    hidden, seen = noise * math.sqrt(cells) / target.rows, float(rest.sum() / target.rows)
+    like_noise = 0 < hidden <= _HIDDEN and (rest**2).sum() <= _LIKE_NOISE * cells * noise**2
+    return max(seen, 0) + 2 * hidden if like_noise and seen <= _DETERMINED + 2 * hidden else None
 
 
 def conditional(target: PairTarget, one: int, other: int, returned: NDArray[np.bool_]) -> Floats:
-    """Probabilities of a determined column's bins in each bin of the other: counts that are certainly there, else its own."""
+    """Probabilities of a determined column's bins in each bin of the other: counts that are certainly there.
+
+    Where none is, all rows of the bin share one of the bins that are left over: likely ones hold rows that nothing explains yet,
+    and the larger count (Bayes, under the known noise).
+    """
     table, noise = target.table(one, other)
-    own = np.maximum(target.columns[0][:, target.starts[other] : target.starts[other + 1]].sum(axis=0), 1e-3)
+    own, rows = (np.maximum(target.bins(column), 1.0) for column in (other, one))
     sure = np.where((table > _SURE * noise) & returned, table, 0)
-    sure[sure.sum(axis=1) == 0] = own * returned
-    return np.asarray(sure / sure.sum(axis=1, keepdims=True))
+    left = np.maximum(own - sure.sum(axis=0), 1e-3 * own) * returned
+    likely = np.minimum(table, rows[:, None]) * rows[:, None] / noise**2
+    guessed = left * np.exp(likely - likely.max(axis=1, keepdims=True))
+    found = np.where(sure.any(axis=1, keepdims=True), sure, guessed)
+    return np.asarray(found / found.sum(axis=1, keepdims=True))
 
 
 class Mixture(nn.Module):

@@ -30,16 +30,18 @@ from dpearl.design import (
     public_design,
     stages,
 )
-from dpearl.embed import PARTIAL, Embedding, Progress, embed
+from dpearl.embed import PARTIAL, Embedding, embed
 from dpearl.embeddings.characteristic import Characteristic
 from dpearl.embeddings.marginals import UNIT
 from dpearl.embeddings.spread import PairwiseDistance, Spread
+from dpearl.engines import Engine
 from dpearl.errors import UsageError
 from dpearl.privacy import Budget, Relation, Unit, compose
 from dpearl.read import Source, open_sources
 from dpearl.release import Measurement, Release, this_version
 from dpearl.sanitize import sanitize
 from dpearl.schema import Schema
+from dpearl.sums import Progress
 
 Stages = Callable[[str, int | None], Progress]
 """Given a stage and its number of rows, if known, where to report rows as they are read."""
@@ -116,7 +118,7 @@ def release_rows(
     offer: Offer,
     ledger_path: str | Path | None = None,
     output: str = "",
-    threads: int | None = None,
+    engine: Engine | None = None,
     progress: Stages | None = None,
 ) -> Release:
     """Sensitive rows in, a sanitized release out."""
@@ -124,20 +126,20 @@ def release_rows(
     if ledger_path is not None:
         ledger.check(ledger_path, offer.budget, offer.mu, offer.unit)
     stage = next(iter(offer.sketch))
-    first = embed(sources, offer.sketch[stage], threads, _bar(progress, stage, sources))
-    _charge(offer, ledger_path, output)
+    first = embed(sources, offer.sketch[stage], engine, _bar(progress, stage, sources))
+    charge(offer, ledger_path, output)
     measured = {stage: sanitize(first, offer.targets[stage], offer.unit)}
     if stage == "auxiliary":
         design = offer.design(measured["auxiliary"], first.rows if _public_rows(offer) else None)
         measured["embedding"] = sanitize(
-            embed(sources, design, threads, _bar(progress, "embedding", sources)), offer.targets["embedding"], offer.unit
+            embed(sources, design, engine, _bar(progress, "embedding", sources)), offer.targets["embedding"], offer.unit
         )
     return _release(offer, measured, first)
 
 
 def release_sums(partial: Embedding, offer: Offer, ledger_path: str | Path | None = None, output: str = "") -> Release:
     """A release of sums that were made elsewhere: noise once, at the end."""
-    _charge(offer, ledger_path, output)
+    charge(offer, ledger_path, output)
     return _release(offer, {"embedding": sanitize(partial, offer.targets["embedding"], offer.unit)}, partial)
 
 
@@ -179,11 +181,21 @@ def estimated_scale(measured: Measurement, rows: int | None) -> float:
     return spread.estimate(noisy, measured.sigmas[spread.family], measured.noisy_rows)
 
 
-def embed_shard(data: Any, schema: Schema, recipe: Recipe, seed: int, threads: int | None, progress: Stages | None) -> Embedding:
+def embed_shard(
+    data: Any, schema: Schema, recipe: Recipe, seed: int = 0, engine: Engine | None = None, progress: Stages | None = None
+) -> Embedding:
     """Sums of one shard under a design that needs nothing from the data, so that all shards share it."""
-    design = public_design(schema, replace(recipe, scale=Scale.PUBLIC), seed)
-    sources = open_sources(data)
-    return embed(sources, design, threads, _bar(progress, "embedding", sources))
+    return embed_all(open_sources(data), shard_design(schema, recipe, seed), engine, progress)
+
+
+def shard_design(schema: Schema, recipe: Recipe, seed: int) -> Design:
+    """The design that all shards share: the schema and public constants decide on it."""
+    return public_design(schema, replace(recipe, scale=Scale.PUBLIC), seed)
+
+
+def embed_all(sources: Sequence[Source], design: Design, engine: Engine | None, progress: Stages | None) -> Embedding:
+    """One pass over the rows of some sources, shown as it goes."""
+    return embed(sources, design, engine, _bar(progress, "embedding", sources))
 
 
 def _bar(progress: Stages | None, stage: str, sources: Sequence[Source]) -> Progress | None:
@@ -192,7 +204,8 @@ def _bar(progress: Stages | None, stage: str, sources: Sequence[Source]) -> Prog
     return progress(stage, sum(filter(None, sizes)) if all(sizes) else None) if progress else None
 
 
-def _charge(offer: Offer, path: str | Path | None, output: str) -> None:
+def charge(offer: Offer, path: str | Path | None, output: str) -> None:
+    """Record the whole cost, where there is a ledger, before any noise is drawn."""
     if path is not None:
         ledger.charge(path, offer.budget, offer.mu, offer.unit, offer.digest, output)
 

@@ -76,18 +76,27 @@ def epsilon_of(mu: float, delta: float) -> float:
     return _first(lambda epsilon: _covers(epsilon, delta, mu))
 
 
+def covered(budget: Budget, mu: float, gap: arb) -> bool:
+    """Whether a mechanism within total variation `gap` of a μ-GDP one is certainly (ε, δ)-DP.
+
+    For every event S: P[M(D) ∈ S] ≤ P[G(D) ∈ S] + gap ≤ e^ε·P[G(D') ∈ S] + δ_G + gap ≤ e^ε·P[M(D') ∈ S] + δ_G + (1 + e^ε)·gap.
+    """
+    return _covers(budget.epsilon, budget.delta, mu, gap)
+
+
 def compose(mus: Iterable[float]) -> float:
     """μ of all parts together, exactly √Σμ², rounded up."""
     total = math.hypot(*mus)
     return math.nextafter(total, math.inf) if total else 0.0
 
 
-def _covers(epsilon: float, delta: float, mu: float) -> bool:
-    """Whether μ-GDP is certainly (ε, δ)-DP: Φ(μ/2 - ε/μ) - exp(ε)·Φ(-μ/2 - ε/μ) ≤ δ."""
+def _covers(epsilon: float, delta: float, mu: float, gap: arb | int = 0) -> bool:
+    """Whether μ-GDP is certainly (ε, δ)-DP: Φ(μ/2 - ε/μ) - exp(ε)·Φ(-μ/2 - ε/μ) + (1 + exp(ε))·gap ≤ δ."""
     with ctx.workprec(256):
         centre, half, root = arb(epsilon) / arb(mu), arb(mu) / 2, arb(2).sqrt()
         inside, outside = ((centre - half) / root).erfc(), ((centre + half) / root).erfc()
-        return bool(inside - arb(epsilon).exp() * outside <= 2 * arb(delta))
+        growth = arb(epsilon).exp()
+        return bool(inside - growth * outside + 2 * (1 + growth) * gap <= 2 * arb(delta))
 
 
 def _first(holds: Callable[[float], bool]) -> float:

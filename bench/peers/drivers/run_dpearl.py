@@ -16,7 +16,7 @@ def main() -> None:
     with measured(job):
         budget = dpearl.Budget(job["epsilon"], job["delta"])
         offer = dpearl.Offer(dpearl.Schema.from_dict(job["domain"]), dpearl.RECIPES[job["method"]], budget, seed=job["seed"])
-        release = dpearl.release_rows(rows, offer, threads=1)
+        release = dpearl.release_rows(rows, offer, engine=dpearl.Local(threads=1))
         model = dpearl.fit(release, seed=job["seed"], device="cpu", threads=1)
         made = model.sample(job["count"], seed=job["seed"])
     parquet.write_table(made, job["made"])

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from dpearl.design import Scale
+from dpearl.engines import EngineName
 from dpearl.privacy import Relation
 from dpearl.release import this_version
 from dpearl.settings import Omega
@@ -31,9 +32,19 @@ app = typer.Typer(
 
 Data = Annotated[list[str], typer.Argument(metavar="DATA", help="Files, folders or globs: CSV, Parquet, .npz, LABEL/image.png.")]
 DataOrSums = Annotated[
-    list[str],
-    typer.Argument(metavar="DATA", help="Files, folders or globs: CSV, Parquet, .npz, LABEL/image.png; or partial sums."),
+    list[str] | None,
+    typer.Argument(
+        metavar="DATA", help="Files, folders, globs, s3:// and such: CSV, Parquet, .npz, LABEL/image.png; or partial sums."
+    ),
 ]
+Query = Annotated[str | None, typer.Option("--query", help="A SELECT that goes row by row, in place of DATA; needs duckdb.")]
+Database = Annotated[
+    str | None,
+    typer.Option("--database", help="Where --query runs: a DuckDB or SQLite file, or postgresql://..."),
+]
+Engine = Annotated[EngineName, typer.Option("--engine", help="Who sums: this machine, a Dask cluster or a Spark session.")]
+Scheduler = Annotated[str | None, typer.Option("--scheduler", help="Address of Dask's scheduler or Spark's master.")]
+Memory = Annotated[int, typer.Option("--memory", min=1, help="Megabytes that batches in work may take; engine local.")]
 ReleaseFile = Annotated[Path, typer.Argument(metavar="RELEASE", help="A release.")]
 ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="A model.")]
 SchemaFile = Annotated[Path, typer.Option("--schema", help="Schema file (TOML).")]

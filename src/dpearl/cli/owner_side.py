@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated
 
@@ -12,17 +13,21 @@ from dpearl import container, owner
 from dpearl import ledger as ledgers
 from dpearl.cli import show
 from dpearl.cli.app import (
-    Data,
+    Database,
     DataOrSums,
     Delta,
+    Engine,
     Epsilon,
     Frequencies,
     LedgerFile,
+    Memory,
     Output,
+    Query,
     RecipeName,
     RelationName,
     RowsPerPerson,
     ScaleName,
+    Scheduler,
     SchemaFile,
     Seed,
     Threads,
@@ -30,12 +35,14 @@ from dpearl.cli.app import (
 )
 from dpearl.design import Recipe, Scale, recipe_named
 from dpearl.draft import draft
-from dpearl.embed import load_partial, save_partial
+from dpearl.embed import load_partial
 from dpearl.embed import merge as merge_sums
+from dpearl.engines import EngineName, engine_named
+from dpearl.engines.local import MEGABYTES
 from dpearl.errors import DpearlError, FileError, UsageError
 from dpearl.plan import forecast
 from dpearl.privacy import Budget, Relation
-from dpearl.read import open_sources
+from dpearl.read import QuerySource, open_sources
 from dpearl.release import Release, save_release
 from dpearl.schema import Schema, load_schema
 from dpearl.statement import privacy_statement
@@ -86,9 +93,9 @@ def declared_schema(path: Path, rows_per_person: int | None) -> Schema:
 
 @app.command()
 def release(
-    data: DataOrSums,
     epsilon: Epsilon,
     output: Output,
+    data: DataOrSums = None,
     schema: Annotated[Path | None, typer.Option("--schema", help="Schema file (TOML); partial sums bring their own.")] = None,
     delta: Delta = 1e-5,
     recipe: RecipeName = "auto",
@@ -98,7 +105,12 @@ def release(
     rows_per_person: RowsPerPerson = None,
     ledger: LedgerFile = None,
     seed: Seed = 0,
+    query: Query = None,
+    database: Database = None,
+    engine: Engine = EngineName.LOCAL,
+    scheduler: Scheduler = None,
     threads: Threads = None,
+    memory: Memory = MEGABYTES,
 ) -> None:
     """Sanitize sensitive rows, once.
 
@@ -106,7 +118,7 @@ def release(
     container.claim(output)
     keep_apart(ledger, output)
     budget, chosen = Budget(epsilon, delta), chosen_recipe(recipe, relation, scale, frequencies)
-    if owner.are_sums(data):
+    if data and owner.are_sums(data):
         declared = None if schema is None else load_schema(schema)
         sums = merge_sums([load_partial(path) for path in data])
         owner.check_agreement(sums, declared, rows_per_person, scale, frequencies, seed)
@@ -115,11 +127,23 @@ def release(
         raise UsageError("release needs --schema; `dpearl schema DATA -o schema.toml` drafts one")
     else:
         offer = owner.Offer(declared_schema(schema, rows_per_person), chosen, budget, seed)
-        with show.progress() as bars:
-            made = owner.release_rows(data, offer, ledger, output.name, threads, bars.stage)
+        rows = rows_of(data, query, database)
+        with closing(engine_named(engine, scheduler, threads, memory)) as chosen_engine, show.progress() as bars:
+            made = owner.release_rows(rows, offer, ledger, output.name, chosen_engine, bars.stage)
     save_charged(made, output, ledger)
     print(privacy_statement(made))
     show.note(f"\nWritten to {output}. {spending(ledger)}")
+
+
+def rows_of(data: list[str] | None, query: str | None, database: str | None) -> list[str] | QuerySource:
+    """Where rows come from: files, or a query."""
+    if query is not None and not data:
+        return QuerySource(query, database)
+    if query is not None or database is not None:
+        raise UsageError("--query takes the place of DATA, and --database goes with it")
+    if not data:
+        raise UsageError("nothing to read; name files, folders or globs, or give --query")
+    return data
 
 
 def spending(ledger: Path | None) -> str:
@@ -140,37 +164,6 @@ def save_charged(made: Release, output: Path, ledger: Path | None) -> None:
     except DpearlError as error:
         charged = f"; {ledger} was charged all the same, for noise is never drawn twice" if ledger else ""
         raise FileError(f"{error}{charged}") from None
-
-
-@app.command()
-def embed(
-    data: Data,
-    schema: SchemaFile,
-    output: Output,
-    recipe: RecipeName = "auto",
-    frequencies: Frequencies = None,
-    seed: Seed = 0,
-    threads: Threads = None,
-) -> None:
-    """Write the PRIVATE partial sum of a shard or site.
-
-    Its mode is 0600; merge and release it later."""
-    container.claim(output)
-    chosen = chosen_recipe(recipe, None, Scale.PUBLIC, frequencies)
-    with show.progress() as bars:
-        sums = owner.embed_shard(data, load_schema(schema), chosen, seed, threads, bars.stage)
-    save_partial(sums, output)
-    show.note(f"{output}: PRIVATE partial sum; keep it secret, and delete it after the release")
-
-
-@app.command()
-def merge(
-    parts: Annotated[list[Path], typer.Argument(metavar="PART", help="Partial sums of different shards.")], output: Output
-) -> None:
-    """Add partial sums; noise is added once, by `release`."""
-    container.claim(output)
-    save_partial(merge_sums([load_partial(part) for part in parts]), output)
-    show.note(f"{output}: PRIVATE sum of {len(parts)} parts")
 
 
 @app.command()

@@ -37,6 +37,7 @@ from dpearl.cli.judges import charge_of, claim_page, need_report, report_to
 from dpearl.cli.owner_side import chosen_recipe, declared_schema, keep_apart, save_charged, spending
 from dpearl.cli.public_side import check_training, checkpoint_of, sample_to, train_to, training_settings
 from dpearl.design import RECIPES
+from dpearl.engines.local import Local
 from dpearl.errors import FileError, TrainingError, UsageError
 from dpearl.plan import forecast
 from dpearl.privacy import Budget
@@ -86,7 +87,7 @@ def synth(
         raise UsageError("synth takes data; release partial sums first, then train and sample")
     check_training(seed, device)
     with show.progress() as bars:
-        made = owner.release_rows(data, offer, ledger, released.name, threads, bars.stage)
+        made = owner.release_rows(data, offer, ledger, released.name, Local(threads), bars.stage)
         save_charged(made, released, ledger)
         again = _again(released, trained, settings, seed)
         with _release_kept(released, again):

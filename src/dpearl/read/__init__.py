@@ -7,7 +7,8 @@ before anything is charged. Content is never checked: that is the codec's busine
 from __future__ import annotations
 
 import glob
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,56 +16,108 @@ import pyarrow as pa
 
 from dpearl.cells import cell_texts, is_number, is_text
 from dpearl.codec import check_storage, storage_name
-from dpearl.errors import DataError
+from dpearl.errors import DataError, UsageError
+from dpearl.read.database import QuerySource
 from dpearl.read.memory import MemorySource
 from dpearl.read.pictures import FolderSource, NpzSource, is_picture
 from dpearl.read.source import Source
+from dpearl.read.spark import SparkSource
+from dpearl.read.stores import Remote, found, is_remote
 from dpearl.read.tables import CsvSource, ParquetSource
 from dpearl.schema import Column, Image, Number, Schema
 
-__all__ = ["Source", "batches", "open_sources", "storage_names"]
+__all__ = ["QuerySource", "Reading", "Source", "batches", "open_sources", "storage_names"]
 
-_READERS: dict[str, type[CsvSource] | type[ParquetSource] | type[NpzSource]] = {
+_TABLES: dict[str, type[CsvSource] | type[ParquetSource]] = {
     ".csv": CsvSource,
     ".tsv": CsvSource,
+    ".txt": CsvSource,
     ".csv.gz": CsvSource,
     ".tsv.gz": CsvSource,
     ".parquet": ParquetSource,
     ".pq": ParquetSource,
-    ".npz": NpzSource,
 }
+_READERS = {*_TABLES, ".npz"}
 
 
 def open_sources(data: Any) -> list[Source]:
     """Sources of a path, a glob, several of them, or a table in memory."""
+    if hasattr(data, "mapInArrow"):
+        return [SparkSource(data)]
+    if isinstance(data, QuerySource):
+        return [data]
     if isinstance(data, (str, Path)):
         data = [data]
     if not (isinstance(data, Sequence) and data and all(isinstance(item, (str, Path)) for item in data)):
         return [MemorySource.of(data)]
     sources = [source for item in data for source in _open_path(str(item))]
-    files = [(status.st_dev, status.st_ino) for status in (Path(source.where).stat() for source in sources)]
+    files = [_identity(source) for source in sources]
     if len(set(files)) < len(files):
         raise DataError(f"{data[0]}: the same file is given twice, so that a person would count twice; leave one out")
     return sources
 
 
+@dataclass(frozen=True)
+class Reading:
+    """All rows of some sources under one schema, structure checked.
+
+    `types` hang on all of the sources, so that a piece that is read elsewhere is read the same.
+    """
+
+    sources: tuple[Source, ...]
+    schema: Schema
+    types: Mapping[str, pa.DataType]
+
+    @classmethod
+    def of(cls, sources: Sequence[Source], schema: Schema) -> Reading:
+        for source in sources:
+            _check(source, schema)
+        return cls(tuple(sources), schema, {name: _common(name, sources, schema) for name in schema.reads})
+
+    @property
+    def placed(self) -> bool:
+        """Whether every row keeps its place from one reading to the next."""
+        return all(source.placed for source in self.sources)
+
+    @property
+    def pieces(self) -> list[Source]:
+        """The same rows in parts, each of which any process can read `within` this reading."""
+        for source in self.sources:
+            if not source.pieces and source.rows != 0:
+                raise UsageError(f"{source.where}: cannot be read by other machines; use --engine local, or files that they see")
+        return [piece for source in self.sources for piece in source.pieces]
+
+    def within(self, *sources: Source) -> Reading:
+        """These sources, read as all of them are; with none, what a reader elsewhere must know."""
+        return replace(self, sources=sources)
+
+    def tables(self, rows: int) -> Iterator[pa.Table]:
+        """All rows in tables of exactly `rows` rows, the last one shorter; only declared columns."""
+        pending: list[pa.RecordBatch] = []
+        count = 0
+        for source in self.sources:
+            for batch in source.batches(self.schema):
+                pending.append(self.cast(batch, source.where))
+                count += len(batch)
+                while count >= rows:
+                    table = pa.Table.from_batches(pending).combine_chunks()
+                    yield table.slice(0, rows)
+                    pending, count = table.slice(rows).to_batches(), count - rows
+        if count:
+            yield pa.Table.from_batches(pending).combine_chunks()
+
+    def cast(self, batch: pa.RecordBatch, where: str) -> pa.RecordBatch:
+        """Every cell can be read in the common type, unless a dictionary is damaged."""
+        try:
+            columns = [_in_type(column, self.types[name]) for name, column in zip(batch.schema.names, batch.columns, strict=True)]
+        except pa.ArrowException:
+            raise DataError(f"{where}: its dictionaries do not fit its cells; the file is damaged, get an intact copy") from None
+        return pa.RecordBatch.from_arrays(columns, batch.schema.names)
+
+
 def batches(sources: Sequence[Source], schema: Schema, rows: int) -> Iterator[pa.Table]:
-    """All rows in tables of exactly `rows` rows, the last one shorter; only declared columns."""
-    for source in sources:
-        _check(source, schema)
-    types = {name: _common(name, sources, schema) for name in schema.reads}
-    pending: list[pa.RecordBatch] = []
-    count = 0
-    for source in sources:
-        for batch in source.batches(schema):
-            pending.append(_cast(batch, types, source.where))
-            count += len(batch)
-            while count >= rows:
-                table = pa.Table.from_batches(pending).combine_chunks()
-                yield table.slice(0, rows)
-                pending, count = table.slice(rows).to_batches(), count - rows
-    if count:
-        yield pa.Table.from_batches(pending).combine_chunks()
+    """All rows of some sources, in tables of exactly `rows` rows."""
+    return Reading.of(sources, schema).tables(rows)
 
 
 def _check(source: Source, schema: Schema) -> None:
@@ -101,15 +154,6 @@ def _holds_ids(storage: pa.DataType) -> bool:
     return is_text(plain) or is_number(plain) or bool(pa.types.is_null(plain))
 
 
-def _cast(batch: pa.RecordBatch, types: dict[str, pa.DataType], where: str) -> pa.RecordBatch:
-    """Every cell can be read in the common type, unless a dictionary is damaged."""
-    try:
-        columns = [_in_type(column, types[name]) for name, column in zip(batch.schema.names, batch.columns, strict=True)]
-    except pa.ArrowException:
-        raise DataError(f"{where}: its dictionaries do not fit its cells; the file is damaged, get an intact copy") from None
-    return pa.RecordBatch.from_arrays(columns, batch.schema.names)
-
-
 def _in_type(cells: pa.Array, storage: pa.DataType) -> pa.Array:
     """Cells in the common type: numbers become the text that levels and ids are compared by."""
     if cells.type == storage or isinstance(cells, pa.ExtensionArray):
@@ -117,23 +161,35 @@ def _in_type(cells: pa.Array, storage: pa.DataType) -> pa.Array:
     return cell_texts(cells) if storage == pa.string() else cells.cast(storage)
 
 
+def _identity(source: Source) -> tuple[int, int] | str:
+    """What makes a file the same file, whatever it is called."""
+    if is_remote(source.where):
+        return source.where
+    status = Path(source.where).stat()
+    return status.st_dev, status.st_ino
+
+
 def _open_path(name: str) -> list[Source]:
+    if is_remote(name):
+        files = found(name)
+        tables = [file for file in files if _suffix(file) in _TABLES] or files
+        return [_reader(file, file.size) for file in tables]
     path = Path(name)
     if path.is_dir():
         return _open_folder(path)
     if path.is_file():
-        return [_reader(path)]
-    found = sorted(glob.glob(name, recursive=True))
-    if not found:
+        return [_reader(path, path.stat().st_size)]
+    matching = sorted(glob.glob(name, recursive=True))
+    if not matching:
         raise DataError(f"{name}: no such file or folder")
-    return [source for item in found for source in ([_reader(Path(item))] if Path(item).is_file() else _open_path(item))]
+    return [source for item in matching for source in _open_path(item)]
 
 
 def _open_folder(path: Path) -> list[Source]:
     visible = [item for item in path.rglob("*") if not any(part.startswith(".") for part in item.relative_to(path).parts)]
-    tables = sorted(item for item in visible if item.is_file() and _suffix(item) in _READERS)
+    tables = sorted(item for item in visible if item.is_file() and _suffix(item) in _READERS - {".txt"})
     if tables:
-        return [_reader(item) for item in tables]
+        return [_reader(item, item.stat().st_size) for item in tables]
     pictures = [item for item in visible if is_picture(item) and item.parent.parent == path]
     pictures.sort(key=lambda item: (item.name, item.parent.name))  # the label is a cell: no place may hang on it
     if pictures:
@@ -141,16 +197,18 @@ def _open_folder(path: Path) -> list[Source]:
     raise DataError(f"{path}: folder holds no data; expected .parquet, .csv or .npz files, or LABEL/image.png")
 
 
-def _reader(path: Path) -> Source:
-    reader = CsvSource if path.suffix.lower() == ".txt" else _READERS.get(_suffix(path))
-    if reader is None:
-        raise DataError(f"{path}: unknown kind of file; use .csv, .parquet, .npz or a folder of images")
-    if path.stat().st_size == 0:
+def _reader(path: Path | Remote, size: int) -> Source:
+    suffix = _suffix(path)
+    if size == 0 and suffix in _READERS:
         raise DataError(f"{path}: is empty (zero bytes); a table needs at least a header")
-    return reader(path)
+    if suffix in _TABLES:
+        return _TABLES[suffix](path)
+    if suffix == ".npz" and isinstance(path, Path):
+        return NpzSource(path)
+    raise DataError(f"{path}: unknown kind of file; use .csv, .parquet, .npz or a folder of images")
 
 
-def _suffix(path: Path) -> str:
+def _suffix(path: Path | Remote) -> str:
     last = [suffix.lower() for suffix in path.suffixes[-2:]]
     return "".join(last) if last[-1:] == [".gz"] else "".join(last[-1:])
 

@@ -30,6 +30,8 @@ class MemorySource:
     guessed: Mapping[str, str] = field(default_factory=dict)
     where = "table"
     typed = True
+    placed = True
+    pieces = ()
 
     @classmethod
     def of(cls, data: Any) -> MemorySource:

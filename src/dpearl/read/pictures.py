@@ -9,7 +9,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import IO, Any, ClassVar
@@ -58,6 +58,11 @@ class NpzSource:
 
     path: Path
     typed = True
+    placed = True
+
+    @property
+    def pieces(self) -> list[NpzSource]:
+        return [self]
 
     @property
     def guessed(self) -> dict[str, str]:
@@ -157,7 +162,12 @@ class FolderSource:
     path: Path
     files: tuple[Path, ...]
     typed = False
+    placed = True
     guessed: ClassVar[dict[str, str]] = {}
+
+    @property
+    def pieces(self) -> list[FolderSource]:
+        return [replace(self, files=self.files[start : start + _ROWS]) for start in range(0, len(self.files), _ROWS)]
 
     @property
     def where(self) -> str:

@@ -6,8 +6,9 @@ import codecs
 import csv
 import io
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -16,9 +17,12 @@ import pyarrow.csv as arrow_csv
 import pyarrow.parquet as parquet
 
 from dpearl.errors import DataError
+from dpearl.read.stores import Remote
 from dpearl.schema import Schema
 
 _BLOCK = 4 * 2**20
+_PIECE = 2**18
+"""Rows of a Parquet file that one task reads: seconds of work, so that little is lost with a worker."""
 
 
 def unique(names: list[str], where: str) -> list[str]:
@@ -89,10 +93,15 @@ def _text(data: bytes, decoder: codecs.IncrementalDecoder, where: str, final: bo
 class CsvSource:
     """Delimited text with a header. All cells are read as text, so no type is guessed from content."""
 
-    path: Path
+    path: Path | Remote
     typed = False
+    placed = True
     rows = None
     guessed: ClassVar[dict[str, str]] = {}
+
+    @property
+    def pieces(self) -> list[CsvSource]:
+        return [self]
 
     @property
     def where(self) -> str:
@@ -142,6 +151,8 @@ class CsvSource:
         return delimiter.encode() * len(names) + b"\0\n"
 
     def _open(self) -> Any:
+        if isinstance(self.path, Remote):
+            return self.path.store.open_input_stream(self.path.path)
         return pa.input_stream(self.path, compression="detect", buffer_size=None)
 
     def batches(self, schema: Schema) -> Iterator[pa.RecordBatch]:
@@ -206,19 +217,37 @@ def _csv_reason(message: str) -> str:
 
 @dataclass(frozen=True)
 class ParquetSource:
-    """One Parquet file, streamed."""
+    """One Parquet file, or neighbouring row groups of it, streamed."""
 
-    path: Path
+    path: Path | Remote
+    groups: range | None = None
     typed = True
+    placed = True
 
     @property
     def where(self) -> str:
-        return str(self.path)
+        return f"{self.path}{f', row groups {self.groups[0]} to {self.groups[-1]}' if self.groups else ''}"
 
     @cached_property
     def rows(self) -> int:
+        return sum(self._sizes)
+
+    @property
+    def _sizes(self) -> list[int]:
+        """Rows of each row group."""
         with self._open() as file:
-            return int(file.metadata.num_rows)
+            groups = range(file.metadata.num_row_groups) if self.groups is None else self.groups
+            return [int(file.metadata.row_group(group).num_rows) for group in groups]
+
+    @property
+    def pieces(self) -> list[ParquetSource]:
+        """Row groups that together hold enough rows to be worth a task."""
+        starts, held = [0], 0
+        for group, rows in enumerate(self._sizes):
+            if held and held + rows > _PIECE:
+                starts, held = [*starts, group], 0
+            held += rows
+        return [replace(self, groups=range(start, stop)) for start, stop in pairwise([*starts, len(self._sizes)]) if start < stop]
 
     @cached_property
     def guessed(self) -> dict[str, str]:
@@ -237,7 +266,8 @@ class ParquetSource:
 
     def _open(self) -> parquet.ParquetFile:
         try:
-            return parquet.ParquetFile(self.path, pre_buffer=False, buffer_size=2**20)
+            file = self.path.store.open_input_file(self.path.path) if isinstance(self.path, Remote) else self.path
+            return parquet.ParquetFile(file, pre_buffer=False, buffer_size=2**20)
         except UnicodeDecodeError:
             raise DataError(f"{self.where}: a column name is not UTF-8; rename that column") from None
         except (OSError, pa.ArrowException):
@@ -246,7 +276,7 @@ class ParquetSource:
     def batches(self, schema: Schema) -> Iterator[pa.RecordBatch]:
         with self._open() as file:
             try:
-                for batch in file.iter_batches(batch_size=2**14, columns=schema.reads, use_threads=False):
+                for batch in file.iter_batches(2**14, self.groups, schema.reads, use_threads=False):
                     yield batch.select(schema.reads)
             except (OSError, pa.ArrowException):
                 raise DataError(f"{self.where}: cannot be read to its end; is it truncated?") from None

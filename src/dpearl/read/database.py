@@ -1,0 +1,140 @@
+"""Rows of a SELECT in DuckDB: its own files, Parquet, CSV, SQLite, PostgreSQL.
+
+A query must go row by row, or one person could move what is read of others: a window, a join or a LIMIT lets a row
+depend on other rows, and the guarantee would be void. So the query's logical plan may hold nothing but scans, expressions
+and filters. Extensions are loaded from where pip put them; DuckDB checks their signature, and nothing is fetched.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pyarrow as pa
+
+from dpearl.errors import DataError, UsageError
+from dpearl.read.tables import unique
+from dpearl.schema import Schema
+
+_ROWS = 2**14
+_SCANS = {"SEQ_SCAN", "PARQUET_SCAN", "READ_PARQUET", "READ_CSV", "SQLITE_SCAN", "POSTGRES_SCAN"}
+_ROW_BY_ROW = {"PROJECTION", "FILTER", "ORDER_BY", "CTE", "CTE_SCAN", *_SCANS}
+_QUIET = {"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
+_SQLITE = b"SQLite format 3\0"
+
+
+@dataclass(frozen=True)
+class QuerySource:
+    """A query over a DuckDB or SQLite file, `postgresql://…`, or, without a database, over files that it names."""
+
+    query: str
+    database: str | None = None
+    typed = True
+    placed = False
+    pieces = ()
+    rows = None
+    guessed: ClassVar[dict[str, str]] = {}
+
+    @property
+    def where(self) -> str:
+        return "query"
+
+    @cached_property
+    def types(self) -> dict[str, pa.DataType]:
+        with self._connected() as connection:
+            stored = connection.sql(f"select * from ({self.query}\n) limit 0").to_arrow_table().schema
+        return dict(zip(unique(stored.names, self.where), stored.types, strict=True))
+
+    @property
+    def suggested(self) -> dict[str, pa.DataType]:
+        return self.types
+
+    def batches(self, schema: Schema) -> Iterator[pa.RecordBatch]:
+        """Declared columns of all rows. Where persons are bounded rows come in the order of their content, to come so again."""
+        names = ", ".join('"' + name.replace('"', '""') + '"' for name in schema.reads)
+        order = " order by all" if schema.person is not None else ""
+        with self._connected() as connection:
+            yield from connection.sql(f"select {names} from ({self.query}\n){order}").to_arrow_reader(_ROWS)
+
+    @contextmanager
+    def _connected(self) -> Iterator[Any]:
+        """A connection that only reads; whatever goes wrong is told without DuckDB's words where those may quote a cell."""
+        try:
+            import duckdb
+        except ImportError:
+            raise UsageError("--query needs duckdb; pip install 'dpearl[duckdb]'") from None
+        try:
+            connection = _open(duckdb, self.database)
+            try:
+                _check(connection, self.query)
+                yield connection
+            finally:
+                connection.close()
+        except (duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException) as error:
+            raise UsageError(f"--query: {str(error).splitlines()[0]}") from None
+        except duckdb.IOException:
+            what = self.database or "a file that it names"
+            raise DataError(f"--query: {what} cannot be opened; mend the name, or start the server") from None
+        except duckdb.Error as error:
+            name = type(error).__name__
+            raise DataError(f"--query: stopped while rows were read ({name}); let it take any cell, as try_cast does") from None
+
+
+def _open(duckdb: Any, database: str | None) -> Any:
+    if database is None:
+        return duckdb.connect(config=_QUIET)
+    if database.startswith(("postgresql://", "postgres://")):
+        return _attached(duckdb, "postgres", database)
+    if not Path(database).is_file():
+        raise DataError(f"{database}: no such database file")
+    with open(database, "rb") as file:
+        lite = file.read(len(_SQLITE)) == _SQLITE
+    return _attached(duckdb, "sqlite", database) if lite else duckdb.connect(database, read_only=True, config=_QUIET)
+
+
+def _attached(duckdb: Any, kind: str, database: str) -> Any:
+    """DuckDB with another database behind it. SQLite's cells may be of any type, so all of them are read as text."""
+    extension = f"duckdb_extension_{kind}_scanner"
+    found = find_spec(extension)
+    folder = Path(found.origin).parent if found and found.origin else Path()
+    files = sorted(folder.glob("extensions/*/*")) if found else []
+    if not files:
+        raise UsageError(f"{kind} databases need a DuckDB extension; pip install {extension.replace('_', '-')}")
+    connection = duckdb.connect(config=_QUIET)
+    connection.load_extension(str(files[-1]))
+    if kind == "sqlite":
+        connection.execute("set sqlite_all_varchar = true")
+    connection.execute(f"attach '{database.replace(chr(39), 2 * chr(39))}' as source (type {kind}, read_only)")
+    connection.execute("use source")
+    return connection
+
+
+def _check(connection: Any, query: str) -> None:
+    """Refuse a query that is not one SELECT, does not go row by row, or lets rows decide on types."""
+    connection.execute("set explain_output = 'all'")
+    statements = connection.extract_statements(query)
+    if len(statements) != 1 or statements[0].type.name != "SELECT":
+        raise UsageError("--query takes one SELECT")
+    plans = dict(connection.execute(f"explain (format json) {query}").fetchall())
+    found = set(_operators(json.loads(plans["logical_plan"])[0]))
+    if "READ_CSV_AUTO" in found or ("READ_CSV" in found and "all_varchar" not in query.lower()):
+        raise UsageError(
+            "--query: rows would decide on a CSV's types; add all_varchar = true to read_csv, or give the file as DATA"
+        )
+    if mixing := sorted(found - _ROW_BY_ROW):
+        raise UsageError(
+            f"--query: {mixing[0]} does not go row by row, so one person could move the rows of others; "
+            "select and filter only, or write the result to Parquet if each of its rows is one person's"
+        )
+
+
+def _operators(node: dict[str, Any]) -> Iterator[str]:
+    yield node["name"].strip()
+    for child in node.get("children", []):
+        yield from _operators(child)
