@@ -20,7 +20,7 @@ from dpearl.embeddings.moments import GRID, Moments
 from dpearl.embeddings.pictures import picture_blocks
 from dpearl.engines.local import Local
 from dpearl.errors import FileError
-from dpearl.pictures import PictureGenerator, PictureTraining, denoised, targets_of, view_of
+from dpearl.pictures import Memory, PictureGenerator, PictureTraining, denoised, targets_of, view_of
 from dpearl.privacy import Budget, Relation, Unit
 from dpearl.read import open_sources
 from dpearl.release import Release, load_release, save_release, this_version
@@ -110,9 +110,53 @@ def test_targets_are_the_averages_of_the_rows(digits: tuple[Release, NDArray[np.
     labels = load_digits(return_X_y=True)[1]
     rows = np.bincount(labels).astype(np.float64)
     own = torch.from_numpy(pixels[labels == 3]).permute(0, 3, 1, 2).float() / 255
-    half = len(own)
     for target in targets_of(release.embedding, rows):
-        assert 0.6 < float(target.residual(torch.cat([own, own]), 3, half)) / target.values < 1.6
+        assert 0.6 < float(target.misfit(own, 3).square().sum()) / target.values < 1.6
+
+
+def test_true_rows_make_the_shown_loss_one(digits: tuple[Release, NDArray[np.uint8]]) -> None:
+    """Whatever blocks weigh: what noise alone makes of the loss is known."""
+    release, pixels = digits
+    labels, training = load_digits(return_X_y=True)[1], PictureTraining(release, SHORT, 0, CPU)
+    own = torch.from_numpy(pixels[labels == 3]).permute(0, 3, 1, 2).float() / 255
+    assert 0.6 < float(training._misfit(own, 3).square().sum()) / training.expected < 1.6
+
+
+def test_a_checkerboard_leaves_pictures_as_they_are() -> None:
+    """Free pixels could make one as easily as any other texture."""
+    generator = PictureGenerator(Codec(schema_of(9, 8, 1, 2)), 2)
+    latent = torch.randn(3, generator.latent, generator=torch.Generator().manual_seed(0))
+    plain = generator(latent, 1)
+    with torch.no_grad():
+        generator.shift[:] = 3.0 * (-1.0) ** (torch.arange(9)[:, None] + torch.arange(8))
+    assert torch.allclose(generator(latent, 1)[..., 1:, 1:], plain[..., 1:, 1:])
+    with torch.no_grad():
+        generator.shift[:] = 3.0
+    assert (generator(latent, 1)[..., 1:, 1:] > plain[..., 1:, 1:]).all()
+
+
+def test_pixels_can_be_quite_black_and_quite_white() -> None:
+    generator = PictureGenerator(Codec(schema_of(8, 8, 1, 0)), 1)
+    for far, code in ((-20.0, 0), (20.0, 255)):
+        with torch.no_grad():
+            generator.shift[:] = far
+        pixels = drawn(generator, torch.zeros(2, dtype=torch.long))[:, :-1].reshape(2, 8, 8)
+        assert (pixels[:, 1:, 1:] == code).all()
+
+
+def test_memory_tells_a_misfit_from_the_chance_of_a_batch() -> None:
+    """Slopes are those of expected squares, twice the misfit in all, and vary far less than a batch alone would let them."""
+    chance, memory, slopes = torch.Generator().manual_seed(0), Memory(2, 50, 0.9), []
+    true = torch.linspace(-1, 1, 50)
+    for _ in range(400):
+        halves = (true + 10 * torch.randn(2, 50, generator=chance)).requires_grad_()
+        memory.loss(halves, 1).backward()  # type: ignore[no-untyped-call]
+        assert halves.grad is not None
+        slopes.append(halves.grad.sum(dim=0))
+    told = torch.stack(slopes[20:])
+    assert (told.mean(dim=0) - 2 * true).abs().mean() < 0.8
+    assert told.std(dim=0).mean() < 0.5 * 10 * 2**0.5
+    assert not memory.past[0].any()
 
 
 def test_training_comes_nearer_to_the_release(digits: tuple[Release, NDArray[np.uint8]]) -> None:

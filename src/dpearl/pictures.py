@@ -2,8 +2,12 @@
 
 The start is drawn from the release's own means and second moments, freed of noise. Training then moves everything so that
 pictures, as every block sees them, have the released averages. Residuals are weighted by the known noise: at the truth their
-mean square is 1. A batch comes in two halves whose residuals are multiplied, so that its own chance cancels on average; the
-square of one batch would reward pictures that vary too little.
+mean square is 1. Of n residuals noise alone lets the sum of squares vary by √2n, so each block's sum counts in units of √n: else
+the many numbers of edges would drown out the few characteristic functions.
+
+Averages over a batch differ from what the generator would give for ever, by many times that noise. So the residuals that a step
+follows are averages over past steps of its class. A batch also comes in two halves, each of which is moved by the past and by
+the other half alone: its own chance would reward pictures that vary too little.
 """
 
 from __future__ import annotations
@@ -29,17 +33,24 @@ from dpearl.moment import Moment
 from dpearl.release import Measurement, Release
 from dpearl.settings import PictureSettings
 
-HIDDEN, MAPS = 128, 24
-"""Widths of the two networks that correct the Gaussian: one of its waves, one of its pixels, two by two."""
+HIDDEN, MAPS = 256, 24
+"""Widths of the two networks that correct the Gaussian: one of its latent noise, one of its pixels, two by two."""
 
 GAIN = 4.0
 """At the start a pixel is sigmoid(GAIN·(u - 1/2)): as steep as u itself in the middle."""
+
+BEYOND = 0.05
+"""Pixels reach so far beyond black and white, and are cut: a sigmoid alone never is quite black, and what is left of grey tells
+classes apart where real pictures have nothing, so that learners would look for it."""
 
 LEAST = 2.5e-5
 """Variance, in units of a squared row, below which a wave never starts: at none there is no slope to learn from."""
 
 LONGEST = 2.0
 """Gradients are cut to this length: the first, far from the release, would fill Adam's memory."""
+
+LAG = 5
+"""In early visits to a class a generator moves fast: after n visits its memory keeps at most n parts in n + LAG."""
 
 _WINDOW = 200
 """Steps over which the shown loss is averaged."""
@@ -55,6 +66,14 @@ def _tensor(array: NDArray[Any]) -> Tensor:
 def _clipped(values: Tensor) -> Tensor:
     lengths: Tensor = torch.linalg.vector_norm(values, dim=1, keepdim=True)
     return values / lengths.clamp(min=1)
+
+
+def _even(maps: Tensor) -> Tensor:
+    """Each pixel's mean with its upper and left neighbours: nothing of a checkerboard is left, most of what is smoother.
+
+    Convolutions of pixels two by two make a checkerboard as easily as any other texture, and so do free pixels.
+    """
+    return functional.avg_pool2d(functional.pad(maps, (1, 0, 1, 0)), 2, stride=1)
 
 
 class WaveView(nn.Module):
@@ -101,7 +120,10 @@ def view_of(block: Moments) -> WaveView | EdgeView:
 
 
 class PictureGenerator(nn.Module):
-    """Waves = a Gaussian of the class + a network of the same latent noise; pixels = sigmoid of their sum, corrected."""
+    """Waves = a Gaussian of the class + a network of the same latent noise; pixels = sigmoid of their sum, corrected.
+
+    That network also tells the correction its tone, so that one picture may be plain and the next one of the class patterned.
+    """
 
     def __init__(self, codec: Codec, classes: int) -> None:
         super().__init__()
@@ -113,32 +135,39 @@ class PictureGenerator(nn.Module):
         self.patterns: Tensor
         self.mean = nn.Parameter(torch.zeros(classes, size))
         self.factor = nn.Parameter(torch.zeros(classes, size, size))
-        self.shift = nn.Parameter(torch.zeros(classes, self.picture.pixels))
+        self.shift = nn.Parameter(torch.zeros(self.shape))
         self.gain = nn.Parameter(torch.tensor([math.log(GAIN)]))
-        self.bend = nn.Sequential(nn.Linear(size + classes, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, size))
-        self.tone = nn.Parameter(torch.zeros(classes, MAPS))
+        self.hidden = nn.Sequential(nn.Linear(size + classes, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, HIDDEN), nn.ReLU())
+        self.bend, self.tone = nn.Linear(HIDDEN, size), nn.Linear(HIDDEN, MAPS)
         self.first = nn.Conv2d(inner, MAPS, 3, padding=1)
         self.second = nn.Conv2d(MAPS, MAPS, 3, padding=1)
         self.last = nn.Conv2d(MAPS, inner, 3, padding=1)
-        for nothing in (*self.bend[2].parameters(), *self.last.parameters()):
-            nn.init.zeros_(nothing)
+        for nothing in (self.bend, self.tone, self.last):
+            for own in nothing.parameters():
+                nn.init.zeros_(own)
 
     def forward(self, latent: Tensor, place: int) -> Tensor:
-        """Pictures of one class: (rows, channels, height, width) in (0, 1)."""
+        """Pictures of one class: (rows, channels, height, width) in [0, 1]."""
         known = functional.one_hot(torch.full((len(latent),), place), self.classes).to(latent)
-        bent = self.bend(torch.cat([latent, known], dim=1))
-        flat = (self.mean[place] + latent @ self.factor[place].T + bent) @ self.patterns
-        shape = (-1, self.picture.channels, self.picture.height, self.picture.width)
-        raw = self.gain.exp() * (flat.view(shape) + self._correction(flat.view(shape), place) - 0.5)
-        return torch.sigmoid(raw + self.shift[place].view(shape))
+        hidden, gain = self.hidden(torch.cat([latent, known], dim=1)), self.gain.exp()
+        waves = self.mean[place] + latent @ self.factor[place].T + self.bend(hidden)
+        maps = (waves @ self.patterns).view(-1, *self.shape)
+        correction = gain * self._correction(maps, self.tone(hidden)) + self.shift
+        grey = torch.sigmoid(gain * (maps - 0.5) + _even(correction))
+        return ((1 + 2 * BEYOND) * grey - BEYOND).clamp(0, 1)
 
-    def _correction(self, maps: Tensor, place: int) -> Tensor:
+    def _correction(self, maps: Tensor, tone: Tensor) -> Tensor:
         """Convolutions of pixels two by two, at a quarter of the cost; an odd picture is framed for that."""
         height, width = maps.shape[2:]
         small = functional.pixel_unshuffle(functional.pad(maps, (0, width % 2, 0, height % 2)), 2)
-        inner = functional.relu(self.first(small.contiguous(memory_format=torch.channels_last)) + self.tone[place][:, None, None])
+        inner = functional.relu(self.first(small.contiguous(memory_format=torch.channels_last)) + tone[:, :, None, None])
         whole = functional.pixel_shuffle(self.last(functional.relu(self.second(inner))), 2)
         return whole[:, :, :height, :width]
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Channels, height and width of a picture."""
+        return self.picture.channels, self.picture.height, self.picture.width
 
     @torch.inference_mode()
     def draw(self, classes: Tensor, chance: torch.Generator) -> dict[str, Codes]:
@@ -178,13 +207,12 @@ class MomentTarget:
         """The same on another device."""
         return replace(self, **{name: own.to(device) for name, own in vars(self).items()})
 
-    def residual(self, pictures: Tensor, place: int, half: int) -> Tensor:
-        """Σ of products of the two halves' residuals, in units of the noise's variance."""
+    def misfit(self, pictures: Tensor, place: int) -> Tensor:
+        """How far averages of these pictures are from the released ones, in units of the noise."""
         values = _clipped(self.view(pictures))
-        halves = values[:half], values[half:]
-        first, second = (own.mean(dim=0) - self.means[place] for own in halves)
-        one, other = (own.T @ own / half - self.seconds[place] for own in halves)
-        return (first * second).sum() / self.mean_noise[place] ** 2 + (one * other).sum() / self.noise[place] ** 2
+        first = (values.mean(dim=0) - self.means[place]) / self.mean_noise[place]
+        second = (values.T @ values / len(values) - self.seconds[place]) / self.noise[place]
+        return torch.cat([first, second.flatten()])
 
     @property
     def values(self) -> int:
@@ -220,12 +248,11 @@ class WaveTarget:
         """The same on another device."""
         return replace(self, **{name: own.to(device) for name, own in vars(self).items()})
 
-    def residual(self, pictures: Tensor, place: int, half: int) -> Tensor:
+    def misfit(self, pictures: Tensor, place: int) -> Tensor:
         """As in MomentTarget."""
         phases = (pictures.flatten(1) @ self.patterns.T) @ self.frequencies
-        waves = torch.stack([torch.cos(phases), torch.sin(phases)])
-        first, second = (waves[:, own].mean(dim=1) - self.averages[place] for own in (slice(half), slice(half, None)))
-        return (first * second).sum() / self.noise[place] ** 2
+        waves = torch.stack([torch.cos(phases), torch.sin(phases)]).mean(dim=1)
+        return ((waves - self.averages[place]) / self.noise[place]).flatten()
 
     @property
     def values(self) -> int:
@@ -263,8 +290,29 @@ def start(generator: PictureGenerator, target: MomentTarget) -> None:
             generator.factor[place] = vectors * values.sqrt() / factors[:, None]
 
 
+class Memory(nn.Module):
+    """Misfits of each class, averaged over past steps of that class."""
+
+    def __init__(self, classes: int, values: int, kept: float) -> None:
+        super().__init__()
+        self.kept = kept
+        self.register_buffer("past", torch.zeros(classes, values))
+        self.register_buffer("visits", torch.zeros(classes))
+        self.past: Tensor
+        self.visits: Tensor
+
+    def loss(self, halves: Tensor, place: int) -> Tensor:
+        """Both halves' misfits times what others say of them, which has the slope of the expected square. They join the past."""
+        visits = float(self.visits[place])
+        kept = min(self.kept, visits / (visits + LAG))
+        others = kept * self.past[place] + (1 - kept) * halves.detach().flip(0)
+        self.past[place] = torch.lerp(halves.detach().mean(dim=0), self.past[place], kept)
+        self.visits[place] += 1
+        return (halves * others).sum()
+
+
 class PictureTraining(Resumable):
-    """The generator, its average over late steps, its optimiser and chance: everything that changes in training."""
+    """The generator, its average over late steps, its optimiser, memory and chance: everything that changes in training."""
 
     def __init__(self, release: Release, settings: PictureSettings, seed: int, device: torch.device) -> None:
         codec, rows = release.embedding.design.codec, some_rows(release)
@@ -280,7 +328,9 @@ class PictureTraining(Resumable):
         self.average = copy.deepcopy(self.moving).to(device)
         self.moving.to(device)
         self.targets: list[MomentTarget | WaveTarget] = [target.to(device) for target in targets]
-        self.values = sum(target.values for target in targets)
+        self.expected = sum(math.sqrt(target.values) for target in targets)
+        size = len(self._misfit(torch.zeros(1, *self.moving.shape, device=device), 0))
+        self.memory = Memory(len(shares), size, settings.memory).to(device)
         self.optimiser = torch.optim.Adam(self.moving.parameters(), settings.learning_rate, betas=(0.9, 0.99))
         self.chance = torch.Generator().manual_seed(seed)
         self.losses: list[float] = []
@@ -296,15 +346,17 @@ class PictureTraining(Resumable):
             group["lr"] = self.settings.rate(self.step)
         place, half = self.places[self.step % len(self.places)], self.settings.half
         latent = torch.randn(2 * half, self.moving.latent, generator=self.chance).to(self.device)
-        pictures = self.moving(latent, place)
-        loss = sum((target.residual(pictures, place, half) for target in self.targets), torch.zeros((), device=self.device))
+        halves = torch.stack([self._misfit(part, place) for part in self.moving(latent, place).split(half)])
         self.optimiser.zero_grad()
-        (loss / self.values).backward()  # type: ignore[no-untyped-call]
+        (self.memory.loss(halves, place) / self.expected).backward()  # type: ignore[no-untyped-call]
         nn.utils.clip_grad_norm_(self.moving.parameters(), LONGEST)
         self.optimiser.step()
         self.step += 1
         self._follow()
-        self._note(float(loss.detach()) / self.values)
+        self._note(float(halves.detach().prod(dim=0).sum()) / self.expected)
+
+    def _misfit(self, pictures: Tensor, place: int) -> Tensor:
+        return torch.cat([target.misfit(pictures, place) / target.values**0.25 for target in self.targets])
 
     @torch.no_grad()
     def _follow(self) -> None:
@@ -319,11 +371,11 @@ class PictureTraining(Resumable):
         self.losses = [*self.losses[-_WINDOW + 1 :], loss]
 
     def moment(self) -> Moment:
-        """The mean squared residual in units of the noise, which true rows make 1."""
+        """Squared residuals in units of what noise alone makes of them, blocks weighted as in training: true rows make 1."""
         return Moment(self.step, self.settings.iterations, sum(self.losses) / len(self.losses), 1.0, None)
 
     def players(self) -> dict[str, tuple[nn.Module, torch.optim.Optimizer | None]]:
-        return {"moving": (self.moving, self.optimiser), "average": (self.average, None)}
+        return {"moving": (self.moving, self.optimiser), "average": (self.average, None), "memory": (self.memory, None)}
 
 
 def targets_of(measured: Measurement, rows: NDArray[np.float64]) -> tuple[MomentTarget, MomentTarget, WaveTarget]:

@@ -82,15 +82,17 @@ class MixtureSettings:
 
 @dataclass(frozen=True)
 class PictureSettings:
-    """How long, in which batches, how fast, and over how many steps weights are averaged.
+    """How long, in which batches, how fast, and what part of the past is kept: of weights in every step, of misfits in every
+    step of a class.
 
     The learning rate is constant for three tenths of the steps and then falls linearly to zero.
     """
 
-    iterations: int = 1500
-    half: int = 128
+    iterations: int = 3000
+    half: int = 64
     learning_rate: float = 3e-3
     averaging: float = 0.995
+    memory: float = 0.9
 
     def rate(self, step: int) -> float:
         """The learning rate in a step, counted from 0."""
@@ -98,8 +100,8 @@ class PictureSettings:
 
     def __post_init__(self) -> None:
         _check_iterations(self.iterations)
-        if self.half < 1 or not 0 <= self.averaging < 1:
-            raise UsageError("the batch must be at least 1, and averaging less than 1")
+        if self.half < 1 or not 0 <= self.averaging < 1 or not 0 <= self.memory < 1:
+            raise UsageError("the batch must be at least 1, averaging and memory less than 1")
         if not 0 < self.learning_rate <= 1:
             raise UsageError("the learning rate must be more than 0 and at most 1; 0.003 is customary for pictures")
 
