@@ -24,7 +24,7 @@ thousand times."""
 
 _OCTAVE, _STRETCH, _MOST = 1.5, 2.0, 2
 """Noise that the next one or two cells must exceed for a range to reach into them, octaves or equal stretches; and the cells that
-it may grow by at either end. Chosen on generated heavy tails, and on Adult (`bench.auxiliary`)."""
+it may grow by at either end. Chosen on heavy tails, Adult and Credit (`bench.auxiliary`)."""
 
 _APART = 3.0
 """A range of at most three times its distance from zero is looked at again, on a grid of its own: years, moments, weights."""
