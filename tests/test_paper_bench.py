@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from bench import cache
+from bench.auxiliary.parts import runs as auxiliary_runs
 from bench.cache import Run, finished, place, work_off
 from bench.paper import adult, complexity, credit, figure, images, page, power, printed, resolution, tables
 from bench.paper.__main__ import TABLES, main
@@ -127,7 +128,7 @@ def test_all_runs_have_places_of_their_own() -> None:
 def test_kept_runs_belong_to_a_run_that_is_listed() -> None:
     """A change of settings must take its old results along or away."""
     listed = {place(run).name for listed, _ in TABLES.values() for run in listed()}
-    listed |= {place(run).name for run in peers_runs()}
+    listed |= {place(run).name for run in [*peers_runs(), *auxiliary_runs()]}
     assert {path.name for path in cache.FOLDER.glob("*.json")} <= listed
 
 
