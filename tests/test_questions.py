@@ -90,9 +90,9 @@ def test_answers_complete_the_schema_and_everything_after_uses_it() -> None:
     assert list(made.stages) == ["auxiliary", "embedding"]
     wage, when, job = (made.schema.columns[name] for name in ("wage", "when", "job"))
     assert isinstance(wage, Number)
-    assert wage.lower <= 4 < 200 <= wage.upper <= 1024
+    assert wage.lower <= 4 < 200 <= wage.upper <= 4200
     assert isinstance(when, Datetime)
-    assert datetime(2020, 6, 1) < when.lower <= datetime(2021, 3, 2) < datetime(2021, 4, 28) <= when.upper < datetime(2021, 12, 1)
+    assert datetime(2020, 1, 1) < when.lower <= datetime(2021, 3, 2) < datetime(2021, 4, 28) <= when.upper < datetime(2022, 6, 1)
     assert isinstance(job, Category)
     assert job.other == "rest"
     assert set(job.levels) == {"cook", "clerk"}
