@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, reduce
+from logging import CRITICAL
 from operator import getitem
 from typing import Any
 
@@ -62,7 +63,12 @@ class Dask:
         except ImportError:
             raise UsageError("the Dask engine needs dask and distributed; pip install 'dpearl[dask]'") from None
         if self.scheduler is None:
-            alone: dict[str, Any] = {"threads_per_worker": 1, "dashboard_address": "127.0.0.1:0", "memory_limit": None}
+            alone: dict[str, Any] = {
+                "threads_per_worker": 1,
+                "dashboard_address": "127.0.0.1:0",
+                "memory_limit": None,
+                "silence_logs": CRITICAL,
+            }
             with dask.config.set(_QUIET):
                 return Client(LocalCluster(self.workers or os.cpu_count() or 1, **alone))  # type: ignore[no-untyped-call]
         try:
