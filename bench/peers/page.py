@@ -81,6 +81,12 @@ DP-Kernel 68.4 / 70.0, DP-MERF 62.2 / 62.2.
 """
 
 
+CHOSEN = """Asked for at ε = 1: FID at most 0.5 on both, accuracy 95.6% on MNIST and 81.7% on Fashion-MNIST. Constants were
+chosen by trials that were judged by training rows, of MNIST for the embedding, of both sets for the generator; no test row
+was used. A CNN's accuracy hangs on its own seed, too, which here is the seed of the run.
+"""
+
+
 def write(done: Sequence[Run]) -> None:
     """The page, its figure and its grids."""
     OUT.mkdir(parents=True, exist_ok=True)
@@ -101,7 +107,7 @@ def _curve() -> Iterator[str]:
 
 def _pictures(done: Sequence[Run]) -> Iterator[str]:
     yield "## Pictures\n\n60,000 synthetic pictures; FID and KID by the paper's LeNet against the 10,000 test pictures; a CNN"
-    yield f"trained on synthetic pictures alone.\n\n{PUBLISHED}"
+    yield f"trained on synthetic pictures alone.\n\n{CHOSEN}\n{PUBLISHED}"
     for name in PICTURES:
         yield from (f"{AUTO} on {name}:\n", *(list(picture_lines(done, name, PICTURE_EPSILONS, AUTO)) or ["Not run yet."]), "")
         yield from grids(name)
