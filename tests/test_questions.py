@@ -277,7 +277,7 @@ def test_a_declared_end_stays_and_the_other_is_found() -> None:
     made = released(rows(), declared).schema.columns["wage"]
     assert isinstance(made, Number)
     assert made.lower == 0
-    assert 128 <= made.upper <= 2048
+    assert 128 <= made.upper <= 4200
 
 
 # Levels

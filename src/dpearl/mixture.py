@@ -36,7 +36,7 @@ _HIDDEN = 0.05
 """Share of the rows that noise may hide beside, in one standard deviation; beyond it nothing can be said."""
 
 _LIKE_NOISE = 1.5
-"""χ² over its number of values that counts of nothing hardly ever reach."""
+"""χ² over its number of values that counts of nothing hardly ever reach; of few values, four standard deviations of it."""
 
 _COMMON = 0.8
 """A column that is nearly always the same is determined by anything; nothing is gained by saying so."""
@@ -139,7 +139,9 @@ def _beside(target: PairTarget, one: int, other: int) -> float | None:
     rest[np.arange(len(table)), table.argmax(axis=1)] = 0
     cells = table.size - len(table)
     hidden, seen = noise * math.sqrt(cells) / target.rows, float(rest.sum() / target.rows)
-    like_noise = 0 < hidden <= _HIDDEN and (rest**2).sum() <= _LIKE_NOISE * cells * noise**2
+    like_noise = 0 < hidden <= _HIDDEN and (rest**2).sum() <= noise**2 * max(
+        _LIKE_NOISE * cells, cells + 4 * math.sqrt(2 * cells)
+    )
     return max(seen, 0) + 2 * hidden if like_noise and seen <= _DETERMINED + 2 * hidden else None
 
 
