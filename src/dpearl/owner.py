@@ -182,8 +182,7 @@ def release_rows(
 ) -> Release:
     """Sensitive rows in, a sanitized release out."""
     sources = open_sources(data)
-    if ledger_path is not None:
-        ledger.check(ledger_path, offer.budget, offer.mu, offer.unit, offer.lost)
+    check_ledger(offer, ledger_path)
     measured: dict[str, Measurement] = {}
     passes = _passes(offer)
     ask = next(passes)
@@ -296,6 +295,12 @@ def _bar(progress: Stages | None, stage: str, sources: Sequence[Source]) -> Prog
     """Where a pass over the rows is shown; how many there are is known where every source tells."""
     sizes = [source.rows for source in sources]
     return progress(stage, sum(filter(None, sizes)) if all(sizes) else None) if progress else None
+
+
+def check_ledger(offer: Offer, path: str | Path | None) -> None:
+    """Refuse, where there is a ledger, what it does not cover, before a row is read."""
+    if path is not None:
+        ledger.check(path, offer.budget, offer.mu, offer.unit, offer.lost)
 
 
 def charge(offer: Offer, path: str | Path | None, output: str) -> None:

@@ -22,11 +22,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpearl import container, ledger
+from dpearl import container
 from dpearl.design import Design, Recipe, Scale, load_design, recipe_named
 from dpearl.engines import Engine
 from dpearl.errors import DpearlError, FileError, UsageError
-from dpearl.owner import Offer, Stages, charge, embed_all, shard_design
+from dpearl.owner import Offer, Stages, charge, check_ledger, embed_all, shard_design
 from dpearl.privacy import Budget, Relation
 from dpearl.read import open_sources
 from dpearl.release import Measurement, Release, this_version
@@ -100,8 +100,7 @@ def share_rows(
     if site not in study.sites:
         raise UsageError(f"{site!r} is no site of this study; its sites are {', '.join(study.sites)}")
     offer = study.offer
-    if ledger_path is not None:
-        ledger.check(ledger_path, offer.budget, offer.mu, offer.unit)
+    check_ledger(offer, ledger_path)
     sums = embed_all(open_sources(data), study.design, engine, progress)
     charge(offer, ledger_path, output)
     noisy = sanitize_part(sums, study.budget, offer.targets["embedding"], offer.unit, study.honest)
