@@ -63,6 +63,45 @@ def curve(title: str, lines: Mapping[str, tuple[Any, Any]], axes: tuple[str, str
         return svg(figure, title)
 
 
+@dataclass(frozen=True)
+class Reaches:
+    """For each name what was claimed, what was seen, and what that is at least; of one quantity."""
+
+    names: Sequence[str]
+    claimed: Sequence[float]
+    seen: Sequence[float]
+    least: Sequence[float]
+    quantity: str
+
+
+def reaches(title: str, chart: Reaches) -> str:
+    """Claims beside what was found of them, one below the other, as SVG."""
+    with _style(PAGE):
+        return svg(_reaching(chart, PAGE), title)
+
+
+def save_reaches(chart: Reaches, path: str | Path) -> None:
+    """The same in a PNG."""
+    with _style(PAPER), container.placing(path) as file:
+        save(_reaching(chart, PAPER), file, format="png", dpi=110)
+
+
+def _reaching(chart: Reaches, palette: Palette) -> Figure:
+    places, claimed, seen = np.arange(len(chart.names)), np.array(chart.claimed), np.array(chart.seen)
+    figure = Figure(figsize=(7.4, 1.0 + 0.24 * len(places)), layout="constrained")
+    place = figure.subplots()
+    place.scatter(claimed, places, marker="|", s=130, linewidth=2, color=palette.series[1], label="claimed", zorder=3)
+    errors = np.stack([np.maximum(seen - chart.least, 0), np.zeros(len(places))])
+    look = {"fmt": "o", "markersize": 4, "elinewidth": 1.4, "color": palette.series[0]}
+    place.errorbar(seen, places, xerr=errors, **look, label="seen, and at least")
+    place.set_yticks(places, [_short(name, 3 * LETTERS) for name in chart.names], fontsize=8)
+    place.set(ylim=(len(places) - 0.4, -0.6), xlim=(0, 1.05 * max(claimed.max(), seen.max())), xlabel=chart.quantity)
+    place.grid(axis="x", color=palette.rule, linewidth=0.6)
+    place.spines[["top", "right", "left"]].set_visible(False)
+    figure.legend(*place.get_legend_handles_labels(), loc="outside upper left", ncols=2)
+    return figure
+
+
 def matrix(title: str, values: NDArray[np.float64], down: Sequence[str], across: Sequence[str], full: float = 0) -> str:
     """A heat map as SVG: full colour at `full` or the largest absolute value, the second colour below zero, nothing at NaN."""
     largest = max(full, float(np.nanmax(np.abs(values), initial=0))) or 1.0

@@ -8,7 +8,6 @@ from typing import Annotated
 
 import typer
 
-from dpearl import audit as auditing
 from dpearl import container, owner
 from dpearl import ledger as ledgers
 from dpearl.cli import show
@@ -180,16 +179,3 @@ def ledger(
     """Show what has been spent; with --epsilon, set the total."""
     book = ledgers.read_ledger(file) if epsilon is None else ledgers.set_budget(file, epsilon, delta)
     show.ledger(book, str(file))
-
-
-@app.command()
-def audit(
-    trials: Annotated[int, typer.Option("--trials", min=100, help="Releases of each of two neighbouring tables.")] = 4000,
-) -> None:
-    """Test the mechanism that is installed, statistically."""
-    found = auditing.audit(trials)
-    show.findings(found)
-    if not all(finding.passed for finding in found):
-        show.note("dpearl: the audit FAILED: this installation does not keep its promise; do not release with it")
-        raise typer.Exit(1)
-    print("Passed: no test could tell neighbours apart better than the statement allows.")

@@ -39,6 +39,7 @@ _STAGES = {
     "measuring": "Measuring",
     "learning": "Learning",
     "attacking": "Attacking",
+    "auditing": "Auditing",
 }
 _WIDE = 120
 """Columns of a terminal that has room for what the critic does."""
@@ -159,14 +160,10 @@ def ledger(book: Ledger, path: str) -> None:
 
 def findings(found: list[Finding]) -> None:
     """The audit, one row for each test."""
-    table = Table("unit of protection", "part", "mu stated", "mu seen, at least", "")
+    table = Table("unit of protection", "part", "claimed", "seen", "at least", "")
     for finding in found:
-        row = (
-            str(finding.unit),
-            finding.part,
-            f"{finding.stated:.3f}",
-            f"{finding.seen:.3f}",
-            "ok" if finding.passed else "FAILED",
-        )
-        table.add_row(*row)
-    Console(width=110).print(table)
+        values = (f"{value:.3f}" for value in (finding.stated, finding.estimate, finding.seen))
+        table.add_row(str(finding.unit), finding.part, *values, "ok" if finding.passed else "FAILED")
+    Console(width=120).print(table)
+    print("Figures are mu, or delta where it is named. Seen is the best guess, at least a bound that chance exceeds")
+    print("once in a hundred million tests: the audit fails where it lies above what is claimed.")
