@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 USE := $(VENV)/.use
 DEV := $(VENV)/.dev
 
-.PHONY: demo test lint bench bench-paper bench-peers clean
+.PHONY: demo test lint bench bench-paper bench-peers mutants attacks clean
 
 $(USE): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -39,6 +39,12 @@ bench-paper: $(DEV)
 
 bench-peers: $(DEV)
 	$(BIN)/python -m bench.peers
+
+mutants: $(DEV)
+	$(BIN)/python -m bench.mutants
+
+attacks: $(DEV)
+	$(BIN)/python -m bench.attacks
 
 clean:
 	rm -rf $(VENV) demo build dist

@@ -139,6 +139,10 @@ def test_the_installed_mechanism_passes_and_most_of_its_mu_is_seen() -> None:
     assert all(finding.estimate > 0.3 * BUDGET.mu for finding in joint)
 
 
+def test_levels_and_frequencies_as_installed_pass() -> None:
+    assert failures(chosen=FREQUENCIES[:1]) | level_failures() == set()
+
+
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: str(getattr(mutation, "__name__", mutation)))
 def test_a_broken_sanitizer_is_caught(mutation: Sanitize) -> None:
     red = failures(mutation)
