@@ -44,6 +44,7 @@ mutants: $(DEV)
 	$(BIN)/python -m bench.mutants
 
 attacks: $(DEV)
+	$(BIN)/python -m bench.audit
 	$(BIN)/python -m bench.attacks
 
 clean:

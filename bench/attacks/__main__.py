@@ -40,9 +40,9 @@ _SIDE = 0.025
 _HEAD = """# Attacks on synthetic data
 
 Made by `make attacks` (`python -m bench.attacks`). Each attack is run against dpearl at ε = 1, δ = 1e-5 (recipe `auto`,
-add/remove), and against controls that keep no secret, where it must succeed: the same recipe at ε = 10,000, and real rows drawn again.
-Intervals are 95% (Clopper-Pearson). "Beyond ε = 1" is said where chance explains it less than once in a million times. An attack
-that fails proves nothing: the guarantee is ε. One that goes beyond its bound would show a mistake.
+add/remove), and against controls that keep no secret, where it must succeed: the same recipe at ε = 10,000, and real rows drawn
+again. Intervals are 95% (Clopper-Pearson). "Beyond ε = 1" is said where chance explains it less than once in a million times. An
+attack that fails proves nothing: the guarantee is ε. One that goes beyond its bound would show a mistake.
 """
 
 _MEMBERSHIP = """Shadow models: 100 rows of Adult in six columns, with and without the row that is most outlying among 2,000, for

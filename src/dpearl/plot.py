@@ -92,7 +92,7 @@ def _reaching(chart: Reaches, palette: Palette) -> Figure:
     place = figure.subplots()
     place.scatter(claimed, places, marker="|", s=130, linewidth=2, color=palette.series[1], label="claimed", zorder=3)
     errors = np.stack([np.maximum(seen - chart.least, 0), np.zeros(len(places))])
-    look = {"fmt": "o", "markersize": 4, "elinewidth": 1.4, "color": palette.series[0]}
+    look: Any = {"fmt": "o", "markersize": 4, "elinewidth": 1.4, "color": palette.series[0]}
     place.errorbar(seen, places, xerr=errors, **look, label="seen, and at least")
     place.set_yticks(places, [_short(name, 3 * LETTERS) for name in chart.names], fontsize=8)
     place.set(ylim=(len(places) - 0.4, -0.6), xlim=(0, 1.05 * max(claimed.max(), seen.max())), xlabel=chart.quantity)
