@@ -32,7 +32,7 @@ from dpearl.measurement import Measurement
 from dpearl.octaves import CELLS, cells_of, edges
 from dpearl.owner import Offer, release_rows
 from dpearl.plan import forecast
-from dpearl.privacy import Budget, Relation, Unit
+from dpearl.privacy import Budget, Relation, Unit, epsilon_of
 from dpearl.questions import LOST, _with_bounds, shares
 from dpearl.read import open_sources
 from dpearl.release import load_release, save_release, to_parts
@@ -50,7 +50,7 @@ from dpearl.schema import (
     load_schema,
     parse_declaration,
 )
-from dpearl.statement import privacy_statement
+from dpearl.statement import facts, privacy_statement
 
 BUDGET = Budget(1.0, 1e-5)
 ASKED: dict[str, Any] = {
@@ -545,7 +545,11 @@ def test_the_plan_tells_what_each_question_costs() -> None:
 
 
 def test_the_statement_tells_what_was_asked_and_answered() -> None:
-    text = privacy_statement(released(rows()))
+    made = released(rows())
+    text = privacy_statement(made)
+    alone = facts(made)["stages"]
+    assert alone["levels"]["epsilon_alone"] == epsilon_of(made.mus["levels"], BUDGET.delta - made.lost)
+    assert alone["bounds"]["epsilon_alone"] == epsilon_of(made.mus["bounds"], BUDGET.delta)
     assert "Asked of the rows" in text
     assert "job.levels: 2 found" in text
     assert "wage.bounds: " in text
