@@ -1,4 +1,4 @@
-"""Documents say what is there: whatever file, function or test they name exists; the file format is enough for a second reader."""
+"""Documents say what is there: what file, function or test they name exists, and the file format is enough for a second reader."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def test_the_command_prints_what_the_second_reader_finds(tmp_path: Path) -> None
     assert printed["recomputed"] == {"epsilon": pytest.approx(epsilon, rel=1e-9), "mu": pytest.approx(mu, rel=1e-12)}
 
 
-def test_the_second_reader_refuses_every_flipped_bit(tmp_path: Path) -> None:
+def test_the_second_reader_refuses_flipped_bits(tmp_path: Path) -> None:
     save_release(released("paper"), tmp_path / "made.dpearl")
     content = (tmp_path / "made.dpearl").read_bytes()
     header = struct.unpack("<Q", content[:8])[0]

@@ -156,11 +156,13 @@ def _plan(connection: Any, query: str) -> set[str]:
 
 
 def _spelt(connection: Any, query: str) -> str:
-    """The words of a query, of the views that it names, and of those that these name: a plan hides what has an alias."""
-    views = dict(connection.execute("select view_name, sql from duckdb_views() where not internal").fetchall())
+    """The words of a query, of views and macros that it names, and of those that these name: a plan hides what has an alias."""
+    views = "select view_name, sql from duckdb_views() where not internal"
+    macros = "select function_name, macro_definition from duckdb_functions() where not internal"
+    made = dict(connection.execute(f"{views} union all {macros}").fetchall())
     text = _SPOKEN.sub(" ", query)
-    while named := [name for name in views if name.lower() in text.lower()]:
-        text += "".join(_SPOKEN.sub(" ", views.pop(name) or "") for name in named)
+    while named := [name for name in made if name.lower() in text.lower()]:
+        text += "".join(f" {_SPOKEN.sub(' ', made.pop(name) or '')}" for name in named)
     return text
 
 
