@@ -84,7 +84,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         connection.execute("create table people as select * from given")
         connection.execute("create view adults as select * from people where true")
         connection.execute("create view first as select rowid as place, * from people")
-        connection.execute("create macro told(cell) as stats(cell)")
+        connection.execute("create macro described(cell) as stats(cell)")
         connection.execute("create view few as select * exclude (place) from first where place < 5")
     with sqlite3.connect(place / "rows.sqlite") as lite:
         lite.execute("create table people (id integer, x real, n integer, c text)")
@@ -171,7 +171,7 @@ def test_a_postgresql_server_gives_the_sums_of_the_files(postgres: str, schema: 
         ("select file_row_number as x, n, c, id from '{folder}/rows.parquet'", "file_row_number hangs on other rows"),
         ("select x, n, stats (x) as c, id from people", "stats hangs on other rows"),
         ("select * from few", "rowid hangs on other rows"),
-        ("select x, n, told(c) as c, id from people", "stats hangs on other rows"),
+        ("select x, n, described(c) as c, id from people", "stats hangs on other rows"),
         ("select * from nobody", "Table with name nobody does not exist"),
         ("select years from people", 'Referenced column "years" not found'),
         ("drop table people", "takes one SELECT"),

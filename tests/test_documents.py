@@ -1,4 +1,4 @@
-"""Documents say what is there: what file, function or test they name exists, and the file format is enough for a second reader."""
+"""Documents say what is there: files, functions and tests that they name exist, and a second reader needs nothing else."""
 
 from __future__ import annotations
 

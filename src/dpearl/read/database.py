@@ -161,7 +161,7 @@ def _spelt(connection: Any, query: str) -> str:
     macros = "select function_name, macro_definition from duckdb_functions() where not internal"
     made = dict(connection.execute(f"{views} union all {macros}").fetchall())
     text = _SPOKEN.sub(" ", query)
-    while named := [name for name in made if name.lower() in text.lower()]:
+    while named := [name for name in made if re.search(rf"\b{re.escape(name)}\b", text, re.IGNORECASE)]:
         text += "".join(f" {_SPOKEN.sub(' ', made.pop(name) or '')}" for name in named)
     return text
 
