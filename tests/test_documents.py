@@ -22,8 +22,9 @@ import second_reader
 from dpearl import RECIPES, Budget, Local, Offer, Relation, Release, release_rows, save_release
 from dpearl.cli import app
 from dpearl.owner import recipe_with
+from dpearl.privacy import compose, epsilon_of
 from dpearl.schema import parse_declaration
-from dpearl.statement import facts
+from dpearl.statement import best_guess, facts
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -84,6 +85,14 @@ def test_every_document_can_be_found_from_the_first_page() -> None:
         linked = {(page.parent / target.partition("#")[0]).resolve() for target in LINK.findall(page.read_text(encoding="utf-8"))}
         todo += [path for path in linked - seen if path.suffix == ".md" and path.is_file() and path not in todo]
     assert {*ROOT.glob("docs/*.md"), ROOT / "SECURITY.md"} <= seen
+
+
+def test_figures_of_the_pitfalls_are_those_of_the_accountant() -> None:
+    text = (ROOT / "docs" / "pitfalls.md").read_text(encoding="utf-8")
+    small, large = Budget(1.0, 1e-5).mu, Budget(10.0, 1e-5).mu
+    assert f"twelve releases of 1 are one of {epsilon_of(compose([small] * 12), 1e-5):.1f} at" in text
+    assert f"right in {100 * best_guess(large):.0f}% of even bets, at 1 in {100 * best_guess(small):.0f}%" in text
+    assert f"promises {epsilon_of(2 * small, 1e-5):.2f} under replace-one" in text
 
 
 NUMBER, BOOLEAN = {"kind": "number", "lower": -1, "upper": 3, "spikes": [0]}, {"kind": "boolean"}
