@@ -5,10 +5,12 @@ from __future__ import annotations
 import ast
 import hashlib
 import json
+import math
 import re
 import struct
 from collections.abc import Iterator
 from dataclasses import replace
+from fractions import Fraction
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -158,6 +160,64 @@ def test_a_second_reader_agrees_with_inspect(case: str, tmp_path: Path) -> None:
     for name, stage in release.measurements.items():
         for family, sums in stage.sums.items():
             assert np.array_equal(arrays[f"{name}/noisy/{family}"], sums)
+
+
+SURE = Budget(1e6, 1e-5)
+"""So little noise that what a row adds can be read off."""
+
+
+def near(release: Release, stage: str, family: str, expected: np.ndarray[Any, Any]) -> bool:
+    """Whether noisy sums lie within seven σ of these: a false alarm in 10^11 draws."""
+    measured = release.stages.get(stage) or release.answers[stage]
+    assert 7 * measured.sigmas[family] < measured.design.block(family).peak / 4, "a row shows"
+    return bool((np.abs(measured.sums[family] - expected) <= 7 * measured.sigmas[family]).all())
+
+
+def counted(cells: Any, size: int) -> np.ndarray[Any, Any]:
+    return np.bincount(cells, minlength=size) * 2**16
+
+
+def test_a_row_adds_what_the_document_says() -> None:
+    """Blocks, rungs, pairs, spread and phases by docs/file-format.md, row by row."""
+    chance = np.random.default_rng(3)
+    x, c, y = chance.integers(0, 101, 40), chance.integers(0, 4, 40), chance.integers(0, 2, 40)  # x = 100 and c = 3: missing
+    texts = [[["a", "b", "z"][i] if i < 3 else None for i in c], [bool(i) for i in y]]
+    table = pa.table({"x": pa.array(x, mask=x == 100), "c": texts[0], "y": texts[1]})
+    columns = {"x": {"kind": "number", "lower": 0, "upper": 99, "step": 1}, "c": {"kind": "category", "levels": ["a", "b"]}}
+    schema = parse_declaration({"label": "y", "columns": {**columns, "y": BOOLEAN}})
+    made = release_rows(table, Offer(schema, RECIPES["auto"], SURE), engine=Local(1))
+    assert near(made, "embedding", "count", counted(y, 3))
+    coarse = np.where(x < 100, x * 20 // 100, 20)
+    assert near(made, "auxiliary", "singles", np.concatenate([counted(coarse, 21), counted(x, 101), counted(c, 4)]))
+    own, one = np.split(made.embedding.design.arrays()["pairs.bins"].astype(int), [101])
+    a, b, sizes = own[x], one[c], (own.max() + 1, one.max() + 1)
+    alone = [counted(y * sizes[0] + a, 3 * sizes[0]), counted(y * sizes[1] + b, 3 * sizes[1])]
+    both = counted((y * sizes[0] + a) * sizes[1] + b, 3 * sizes[0] * sizes[1])
+    assert near(made, "embedding", "pairs", np.concatenate([*alone, both]))
+
+    made = release_rows(table, Offer(schema, replace(RECIPES["auto"], frequencies=6), SURE), engine=Local(1))
+    plain = x < 100
+    place = np.where(plain, x * 2**14 // 99, 0)
+    lit = [0, (~plain).sum() * 2**14, *(counted(c, 4) // 4)]
+    length = (place**2 // 2**14 + 2**14 * (~plain) + 2**14) // 2
+    assert near(made, "auxiliary", "spread", np.array([place.sum(), *lit, length.sum()]))
+    arrays = made.embedding.design.arrays()
+    lines, angles = arrays["characteristic.lines"], arrays["characteristic.angles"].astype(np.int64)
+    sums = np.zeros((3, 6, 2))
+    for number, level, label in zip(x.tolist(), c.tolist(), y.tolist(), strict=True):
+        turned = [round(Fraction(number * int(line), 2**16)) if number < 100 else 0 for line in lines[0]]
+        phase = np.array(turned) + angles[0 if number < 100 else 1] + angles[2 + level]
+        turn = 2 * np.pi * (((phase + 2) % 2**16) >> 2) / 2**14
+        sums[label] += np.trunc(2**15 * np.stack([np.cos(turn), np.sin(turn)], axis=1))
+    assert near(made, "embedding", "characteristic", sums)
+
+
+def test_a_number_lies_in_the_octave_that_the_document_names() -> None:
+    values = [0.0, 1.0, -1.0, 1.99, 2.0, 0.3, -5e9, 1e300, -1e-300, math.nan]
+    cells = [256, 256 + 129, 256 - 129, 256 + 129, 256 + 130, 256 + 127, 256 - 161, 512, 256, 513]
+    schema = parse_declaration({"columns": {"x": {"kind": "number", "bounds": "estimate"}}})
+    made = release_rows(pa.table({"x": values}), Offer(schema, RECIPES["auto"], SURE), engine=Local(1))
+    assert near(made, "bounds", "octaves", counted(cells, 514))
 
 
 def test_the_command_prints_what_the_second_reader_finds(tmp_path: Path) -> None:
