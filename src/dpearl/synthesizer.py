@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from dpearl import container
+from dpearl.card import Card, Carded
 from dpearl.codec import Codec, Codes
 from dpearl.condition import Condition, conditions
 from dpearl.distance import label_classes, proportions
@@ -43,7 +44,7 @@ _PATIENCE = 2**17
 
 
 @dataclass(frozen=True, eq=False)
-class Synthesizer:
+class Synthesizer(Carded):
     """A generator, the release behind it, and how it was trained."""
 
     release: Release
@@ -51,7 +52,13 @@ class Synthesizer:
     training: Mapping[str, Any]
 
     def __repr__(self) -> str:
-        return f"Synthesizer({', '.join(self.codec.columns)}; {self.release!r})"
+        return f"Synthesizer({len(self.codec.columns)} columns; {self.release!r})"
+
+    def card(self) -> Card:
+        """What it was learnt from, and how."""
+        trained = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in self.training.items())
+        own = self.release.card()
+        return Card(f"Synthesizer of a {own.title[:1].lower()}{own.title[1:]}", [*own.lines, ("training", trained)])
 
     @property
     def codec(self) -> Codec:
