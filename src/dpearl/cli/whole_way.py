@@ -145,7 +145,7 @@ def demo(
     container.place_file(files["statement.txt"], privacy_statement(made).encode())
     container.place_file(files["schema.toml"], datasets.ADULT_SCHEMA.read_bytes())
     tables = {"real rows": real, "synthetic rows": csv.read_csv(files["synthetic.csv"])}
-    plot.histograms(tables, made.schema, _DEMO_TITLE, files["histograms.png"])
+    plot.save(plot.histograms(made.schema, tables, title=_DEMO_TITLE), files["histograms.png"])
     report_to(model, files["report.html"], charge_of(made, files["ledger.jsonl"]))
     print(f"\n{privacy_statement(made)}\n")
     show.ledger(ledgers.read_ledger(files["ledger.jsonl"]), str(files["ledger.jsonl"]))
