@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image as Pictures
 
+from dpearl import cli
 from dpearl.audit import (
     BUDGET,
     SITES,
@@ -24,7 +26,6 @@ from dpearl.audit import (
     audit_release,
     through_sites,
 )
-from dpearl.cli import app
 from dpearl.design import Design
 from dpearl.embed import Embedding
 from dpearl.embeddings.count import Count
@@ -248,19 +249,18 @@ def test_the_command_prints_and_draws_and_tells_of_a_broken_promise(
         asked.append(runs)
         return audit_case(PAIRS[", ranges"][0], 30, half_sigma if len(asked) > 1 else sanitize)
 
-    monkeypatch.setattr("dpearl.cli.judges.auditing.audit", small)
-    assert invoke("audit", "-o", str(tmp_path / "a.html")) == 0
+    def run(*arguments: str) -> int:
+        monkeypatch.setattr(sys, "argv", ["dpearl", "audit", *arguments])
+        return cli._run()
+
+    monkeypatch.setattr("dpearl.audit.audit", small)
+    assert run("-o", str(tmp_path / "a.html")) == 0
     assert "Passed" in capsys.readouterr().out
     assert (tmp_path / "a.html").read_text(encoding="utf-8").startswith("<!doctype html>")
     monkeypatch.setattr(Finding, "passed", property(lambda finding: False))
-    assert invoke("audit", "--thorough") == 1
+    assert run("--thorough") == 1
     assert "do not release with it" in capsys.readouterr().err
     assert asked == [10**5, 10**6]
-
-
-def invoke(*arguments: str) -> int:
-    code = app(list(arguments), standalone_mode=False)
-    return code if isinstance(code, int) else 0
 
 
 # Levels that nobody declared

@@ -5,18 +5,27 @@ The tests must pass on the copy without a bug first. About five minutes of one c
 
 from __future__ import annotations
 
+import multiprocessing
 import os
-import re
 import resource
 import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from contextlib import redirect_stdout
 from dataclasses import dataclass
+from importlib import import_module
+from multiprocessing.connection import Connection
 from pathlib import Path
 
+import pytest
+
 from bench.mutants import MUTANTS, ROOT, Mutant
+
+FORK = multiprocessing.get_context("fork")
+LOADED = ("dp_accounting", "flint", "hypothesis", "opendp.prelude", "pandas", "PIL.Image", "pyarrow.parquet", "pydantic")
+LOADED += ("rich.progress", "safetensors.numpy", "scipy.stats", "threadpoolctl", "typer")
+"""What tests need of others, loaded once for all: it takes longer than most tests."""
 
 PAGE = ROOT / "docs" / "results" / "mutants.md"
 SURVIVED = "**survived**"
@@ -40,19 +49,43 @@ class Copy:
 
     def first_failure(self, tests: Sequence[str]) -> str:
         """The first of some tests that fails here. A run that breaks down otherwise is no evidence of anything."""
-        command = [sys.executable, "-B", "-m", "pytest", "-x", "-p", "no:cacheprovider", *(f"tests/{test}" for test in tests)]
-        paths = os.pathsep.join([str(self.folder), str(ROOT)])
-        settings = {**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"}
-        done = subprocess.run(command, cwd=ROOT, env=settings, capture_output=True, text=True, check=False)
-        found = re.search(r"^(?:FAILED|ERROR) tests/(\S+\.py::\w+)", done.stdout, re.MULTILINE)
-        if done.returncode == 0:
-            return SURVIVED
-        if done.returncode != 1 or found is None:
-            raise RuntimeError(f"the tests could not be run:\n{done.stdout}{done.stderr}")
-        return found[1]
+        here, there = FORK.Pipe(duplex=False)
+        child = FORK.Process(target=_run, args=(self.folder, tests, there))
+        child.start()
+        there.close()
+        code, failed = here.recv()
+        child.join()
+        if code not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED) or bool(code) != bool(failed):
+            raise RuntimeError(f"the tests could not be run: {tests}")
+        return str(failed[0]) if failed else SURVIVED
+
+
+class _Failures:
+    """What pytest tells of tests that fail, before, in or after them."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            self.names.append(report.nodeid.removeprefix("tests/").partition("[")[0])
+
+
+def _run(source: Path, tests: Sequence[str], told: Connection) -> None:
+    """In a process of its own, which has loaded what tests need of others and nothing of dpearl."""
+    sys.path.insert(0, str(source))
+    os.environ |= {"PYTHONPATH": os.pathsep.join([str(source), str(ROOT)]), "PYTHONDONTWRITEBYTECODE": "1"}
+    os.chdir(ROOT)
+    failures = _Failures()
+    with open(os.devnull, "w", encoding="utf-8") as nowhere, redirect_stdout(nowhere):
+        code = pytest.main(["-x", "-p", "no:cacheprovider", *(f"tests/{test}" for test in tests)], [failures])
+    told.send((int(code), failures.names))
 
 
 def main() -> None:
+    sys.dont_write_bytecode = True
+    for name in LOADED:
+        import_module(name)
     with tempfile.TemporaryDirectory() as name:
         copy = Copy(Path(name))
         shutil.copytree(ROOT / "src" / "dpearl", copy.folder / "dpearl")

@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from statistics import NormalDist
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -86,6 +87,11 @@ class Finding:
     @property
     def passed(self) -> bool:
         return self.seen <= self.stated
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it as plain values, without the scores."""
+        told = {"stated": self.stated, "estimate": self.estimate, "seen": self.seen, "passed": self.passed}
+        return {"unit": str(self.unit), "part": self.part, **told}
 
     @classmethod
     def of_scores(cls, unit: Unit, part: str, stated: float, scores: Scores) -> Finding:

@@ -9,11 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import norm
 
+from dpearl import container
 from dpearl.audit import BUDGET, Finding
-from dpearl.plot import Reaches, curve, reaches, save_reaches
+from dpearl.chart import Reaches, curve, reaches, style
 from dpearl.privacy import Relation
 from dpearl.release import this_version
 from dpearl.report.page import Page, render
+from dpearl.svg import PAGE, PAPER, svg, write_figure
 
 MARK = "Audit of an installation: made from its own test tables, without anybody's data."
 _SECTIONS = {"result": "What was found", "curve": "The best test there is, and the one that was made", "tests": "All tests"}
@@ -31,7 +33,7 @@ def audit_page(found: Sequence[Finding]) -> str:
         Page("Does this installation keep its promise?", MARK, lead, _SECTIONS),
         passed=all(finding.passed for finding in found),
         runs=f"{sum(_trials(finding) for finding in found if finding.part.startswith('all blocks')):,}",
-        chart=reaches("Claimed mu of every pair of neighbours beside what was seen of it", _chart(found)),
+        chart=_drawn(found),
         roc=_roc(found),
         mu=BUDGET.mu,
         tests=[_row(finding) for finding in found],
@@ -40,7 +42,13 @@ def audit_page(found: Sequence[Finding]) -> str:
 
 def audit_picture(found: Sequence[Finding], path: str | Path) -> None:
     """The chart of the page, in a PNG."""
-    save_reaches(_chart(found), path)
+    with style(PAPER), container.placing(path) as file:
+        write_figure(reaches(_chart(found), PAPER), file, format="png", dpi=110)
+
+
+def _drawn(found: Sequence[Finding]) -> str:
+    with style(PAGE):
+        return svg(reaches(_chart(found), PAGE), "Claimed mu of every pair of neighbours beside what was seen of it")
 
 
 def _whole(found: Sequence[Finding]) -> list[Finding]:
