@@ -23,8 +23,10 @@ import pytest
 from bench.mutants import MUTANTS, ROOT, Mutant
 
 FORK = multiprocessing.get_context("fork")
-LOADED = ("dp_accounting", "flint", "hypothesis", "opendp.prelude", "pandas", "PIL.Image", "pyarrow.parquet", "pydantic")
-LOADED += ("rich.progress", "safetensors.numpy", "scipy.stats", "threadpoolctl", "typer")
+LOADED = (
+    *("dp_accounting", "flint", "opendp.prelude", "pandas", "PIL.Image", "pyarrow.parquet", "pydantic", "rich.progress"),
+    *("safetensors.numpy", "scipy.stats", "threadpoolctl", "typer"),
+)
 """What tests need of others, loaded once for all: it takes longer than most tests."""
 
 PAGE = ROOT / "docs" / "results" / "mutants.md"
