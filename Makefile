@@ -44,7 +44,8 @@ bench-peers: $(DEV)
 # The same sources give the same bytes: times in the wheel are that of the last commit.
 wheel: $(DEV)
 	rm -rf build dist
-	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
+	umask 022; export SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct); \
+	  $(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
 
 # The wheel in an environment that holds nothing else, with every Python from 3.11 on that is here: the owner's side, without torch.
 PYTHONS ?= $(wildcard $(HOME)/.pyenv/versions/3.1[1-9]*/bin/python) $(shell command -v python3.11 python3.12 python3.13 python3.14)

@@ -56,9 +56,8 @@ def main(folder: Path) -> None:
         run(folder, program, "train", "r.dpearl", "-o", "m.dpearl", "--iterations", "5")
         run(folder, program, "sample", "m.dpearl", "-n", "9", "-o", "made.csv")
         assert len((folder / "made.csv").read_text().splitlines()) == 10
-    print(
-        f"Python {sys.version.split()[0]}: dpearl {told['dpearl']} from {Path(seen['file']).parent}, epsilon {seen['epsilon']:.6f}"
-    )
+    where = Path(seen["file"]).parent
+    print(f"Python {sys.version.split()[0]}: dpearl {told['dpearl']} from {where}, epsilon {seen['epsilon']:.6f}")
 
 
 if __name__ == "__main__":

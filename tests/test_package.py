@@ -19,7 +19,7 @@ BUILD = "from setuptools import build_meta; build_meta.build_wheel('dist')"
 
 def run(*command: str | Path, folder: Path, **variables: str) -> str:
     known = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "SOURCE_DATE"))}
-    done = subprocess.run(command, cwd=folder, env=known | variables, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=folder, env=known | variables, capture_output=True, text=True, check=False, umask=0o022)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -61,7 +61,7 @@ def test_the_wheel_holds_every_file_of_the_package_and_no_other(wheel: Path) -> 
 
 
 def test_an_installed_wheel_releases_and_inspects(wheel: Path, tmp_path: Path) -> None:
-    """In an environment of its own that borrows the dependencies from this one and nothing else; `make smoke` starts from nothing."""
+    """In an environment that borrows the dependencies of this one and nothing else; `make smoke` starts from nothing."""
     run(sys.executable, "-m", "venv", "--without-pip", "venv", folder=tmp_path)
     python = tmp_path / "venv/bin/python"
     own = Path(run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", folder=tmp_path).strip())
