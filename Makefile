@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 USE := $(VENV)/.use
 DEV := $(VENV)/.dev
 
-.PHONY: demo test lint bench bench-paper bench-peers clean
+.PHONY: demo test lint docs bench bench-paper bench-peers clean
 
 $(USE): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -28,6 +28,10 @@ lint: $(DEV)
 test: lint
 	$(BIN)/pytest
 
+docs: $(DEV)
+	$(BIN)/python -m handbook
+	$(BIN)/python -m mkdocs build --strict
+
 bench: $(DEV)
 	$(BIN)/python -m bench.owner
 	$(BIN)/python -m bench.training
@@ -41,4 +45,4 @@ bench-peers: $(DEV)
 	$(BIN)/python -m bench.peers
 
 clean:
-	rm -rf $(VENV) demo build dist
+	rm -rf $(VENV) demo build dist site

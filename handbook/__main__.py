@@ -1,0 +1,25 @@
+"""`python -m handbook` writes what the program itself tells into the pages."""
+
+from __future__ import annotations
+
+from handbook.choices import table
+from handbook.commands import reference
+from handbook.hook import ROOT
+
+BEGIN, END = "<!-- from handbook.choices -->\n", "\n<!-- end -->"
+
+
+def written(page: str, part: str) -> str:
+    """A page with the part between its marks replaced."""
+    before, _, rest = page.partition(BEGIN)
+    return f"{before}{BEGIN}{part}{END}{rest.partition(END)[2]}"
+
+
+def main() -> None:
+    (ROOT / "docs/commands.md").write_text(reference(), encoding="utf-8")
+    choose = ROOT / "docs/choose.md"
+    choose.write_text(written(choose.read_text(encoding="utf-8"), table()), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
