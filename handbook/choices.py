@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from scipy.stats import norm
 
-from dpearl.privacy import Budget
+from dpearl.privacy import Budget, compose, epsilon_of
 from dpearl.statement import best_guess
 
 EPSILONS = (0.1, 0.5, 1, 2, 3, 5, 10)
@@ -32,3 +32,19 @@ def table() -> str:
         mu = Budget(epsilon, DELTA).mu
         lines.append(f"| {epsilon:g} | {100 * best_guess(mu):.1f}% | {100 * caught(mu):.1f} |")
     return "\n".join(lines)
+
+
+def sums() -> str:
+    """What releases cost together, and what a smaller delta costs."""
+    one = Budget(1, DELTA).mu
+    two, four = (epsilon_of(compose([one] * times), DELTA) for times in (2, 4))
+    more = one / Budget(1, DELTA / 100).mu - 1
+    return (
+        f"Two releases at ε = 1 are together ε = {two:.2f}, four are {four:.2f}. At ε = 1 a hundredth of δ costs "
+        f"{100 * more:.0f}% more noise."
+    )
+
+
+def part() -> str:
+    """All that the page takes from here."""
+    return f"{table()}\n\n{sums()}"

@@ -22,7 +22,7 @@ TORCH = {
 }
 PUBLIC = {"release", "statement", "design", "codec", "schema", "settings", "condition", "write", *TORCH} - {"imagery"} | {
     *("grid", "density", "moment", "coded", "precision", "goodness", "plot", "svg", "report.page", "report.public"),
-    *("measurement", "questions", "bounds", "modes", "octaves", "frames"),
+    *("measurement", "questions", "bounds", "modes", "octaves", "frames", "card"),
 }
 PRIVATE = {"read", "sums", "persons", "engines", "embed", "tally", "stream", "sharing", "sites", "noise", "ledger"}
 PICKLERS = {"pickle", "dill", "cloudpickle", "joblib", "shelve", "marshal"}
