@@ -28,9 +28,10 @@ lint: $(DEV)
 test: lint
 	$(BIN)/pytest -n auto --maxprocesses 4 --dist worksteal
 
+docs: export NO_MKDOCS_2_WARNING = 1
 docs: $(DEV)
 	$(BIN)/python -m handbook
-	$(BIN)/python -m mkdocs build --strict
+	$(BIN)/python -m mkdocs build --strict --quiet
 
 bench: $(DEV)
 	$(BIN)/python -m bench.owner

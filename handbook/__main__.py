@@ -6,13 +6,13 @@ from handbook.choices import part
 from handbook.commands import reference
 from handbook.hook import ROOT
 
-BEGIN, END = "<!-- from handbook.choices -->\n", "\n<!-- end -->"
+BEGIN, END = "<!-- from handbook.choices -->\n", "<!-- end -->"
 
 
 def written(page: str, told: str) -> str:
-    """A page with the part between its marks replaced."""
-    before, _, rest = page.partition(BEGIN)
-    return f"{before}{BEGIN}{told}{END}{rest.partition(END)[2]}"
+    """A page with what lies between its marks replaced."""
+    before, rest = page.split(BEGIN)
+    return f"{before}{BEGIN}{told}\n{END}{rest.split(END)[1]}"
 
 
 def main() -> None:

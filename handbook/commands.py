@@ -51,7 +51,7 @@ def _options(command: Any, context: Any) -> Iterator[str]:
     for parameter in sorted(command.get_params(context), key=lambda one: one.param_type_name != "argument"):
         record = parameter.get_help_record(context)
         if record is not None and parameter.name != "help":
-            taken = parameter.human_readable_name if parameter.param_type_name == "argument" else record[0]
+            taken = record[0].split()[0] if parameter.param_type_name == "argument" else record[0]
             yield f"| `{taken.strip().replace('|', ' or ')}` | {_cell(record[1])} |"
     yield ""
 
