@@ -22,6 +22,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from dpearl import plot
     from dpearl.design import RECIPES, Recipe
     from dpearl.engines.dask import Dask
     from dpearl.engines.local import Local
@@ -62,6 +63,7 @@ __all__ = [
     "load_schema",
     "load_synthesizer",
     "parse_schema",
+    "plot",
     "privacy_statement",
     "release_rows",
     "release_sums",
@@ -88,7 +90,13 @@ _HOMES = {
 }
 
 
+_ROOMS = ("plot",)
+"""Modules that users reach by name."""
+
+
 def __getattr__(name: str) -> Any:
+    if name in _ROOMS:
+        return import_module(f"dpearl.{name}")
     for home, names in _HOMES.items():
         if name in names:
             return getattr(import_module(f"dpearl.{home}"), name)

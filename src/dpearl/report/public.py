@@ -12,17 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import norm
 
+from dpearl.chart import bars, bins_along, curve
 from dpearl.coded import Coded, bin_names
 from dpearl.distance import label_classes
 from dpearl.embeddings.characteristic import Characteristic
 from dpearl.goodness import Fit, block_fits
-from dpearl.plot import bars, bins_along, curve
 from dpearl.precision import estimated_rows, measured_counts, measured_shares, noises
 from dpearl.privacy import Relation
 from dpearl.release import Release, this_version
 from dpearl.report.page import Page, png, render
 from dpearl.schema import Column, Image, Schema
-from dpearl.statement import answers, best_guess, privacy_statement
+from dpearl.statement import answers, best_guess, best_test, privacy_statement
 from dpearl.synthesizer import Synthesizer
 from dpearl.write import picture_grid
 
@@ -107,9 +107,7 @@ def _page(schema: Schema, charge: Mapping[str, str] | None) -> Page:
 
 def _attack(release: Release) -> dict[str, Any]:
     """The best membership test at this μ: it catches Φ(Φ⁻¹(α) + μ) at a false alarm rate of α (Dong, Roth & Su)."""
-    places = np.linspace(-5, 5, 201)
-    ends = np.array([0.0]), np.array([1.0])
-    alarms, hits = (np.concatenate([ends[0], norm.cdf(own), ends[1]]) for own in (places, places + release.mu))
+    alarms, hits = best_test(release.mu)
     guess = f"{100 * best_guess(release.mu, release.lost):.1f}%"
     title = (
         f"Best membership test at mu {release.mu:.3f}: its curve of hits against false alarms, beside the diagonal of "
@@ -173,7 +171,7 @@ def _chart(release: Release, rows: Coded, name: str) -> tuple[str, str, str]:
     names, shares = np.array(bin_names(column)), rows.shares(name)
     most = f"most often {names[shares.argmax()]} ({100 * shares.max():.0f}%)"
     title = f"{name}: shares of synthetic rows, {most}"
-    measured = measured_shares(release, name)
+    measured = measured_shares(release, name) if name == rows.schema.label else None
     if measured is None:
         return name, kind, bars(title, names.tolist(), {"synthetic rows": shares}, along=bins_along(column))
     shown = (measured.lower > 0) | np.isin(np.arange(len(names)), label_classes(rows.codec))
