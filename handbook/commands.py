@@ -6,46 +6,43 @@ import inspect
 from collections.abc import Iterator
 from typing import Any
 
-from typer.main import get_command
-
-from dpearl import cli
+from dpearl.cli import VERBS, loaded, program
 
 HEAD = """# Command line
 
 Written by `make docs` from the program's own help; `dpearl COMMAND --help` prints the same.
 
 Exit codes: 0 is fine, 2 is a mistake of yours, told in one line with what to do about it, 1 is a mistake of ours. Results go to
-standard output, remarks and progress to standard error. A file that is there is never overwritten.
+standard output, remarks and progress to standard error. A file that is there is never overwritten. `NO_COLOR` is honoured.
 """
 
 
 def reference() -> str:
     """The whole page."""
-    group: Any = get_command(cli.app)
-    return "\n".join([HEAD, *_overview(group), *(line for name in group.commands for line in _section(group, name))])
+    return "\n".join([HEAD, *_overview(), *(line for name in VERBS for line in _section(name))])
 
 
-def _overview(group: Any) -> Iterator[str]:
+def _overview() -> Iterator[str]:
     yield "| command | what it does |"
     yield "|---|---|"
-    for name, command in group.commands.items():
-        yield f"| [`{name}`](#{name}) | {_cell(inspect.cleandoc(command.help).split(chr(10) * 2)[0])} |"
-    yield ""
-    yield from _options(group, group.make_context("dpearl", ["--version"], resilient_parsing=True))
+    for name, (_, told) in VERBS.items():
+        yield f"| [`{name}`](#{name}) | {_cell(told)} |"
+    yield from ("", "Of `dpearl` itself:", "")
+    yield from _options(program(), "dpearl")
 
 
-def _section(group: Any, name: str) -> Iterator[str]:
-    command = group.commands[name]
-    context = command.make_context(f"dpearl {name}", [], resilient_parsing=True)
+def _section(name: str) -> Iterator[str]:
+    command: Any = loaded(name)
+    usage = command.collect_usage_pieces(command.make_context(f"dpearl {name}", [], resilient_parsing=True))
     yield from (f"## {name}", "", inspect.cleandoc(command.help), "")
-    yield from ("```text", f"dpearl {name} {' '.join(command.collect_usage_pieces(context))}", "```", "")
-    yield from _options(command, context)
-    if command.epilog:
-        yield from ("```text", inspect.cleandoc(command.epilog), "```", "")
+    yield from ("```text", f"dpearl {name} {' '.join(usage)}", "```", "")
+    yield from _options(command, f"dpearl {name}")
+    yield from ("```sh", inspect.cleandoc(command.epilog.partition("Examples:\n")[2]), "```", "")
 
 
-def _options(command: Any, context: Any) -> Iterator[str]:
+def _options(command: Any, name: str) -> Iterator[str]:
     """What a command takes, arguments first, each in the words of its help."""
+    context = command.make_context(name, [], resilient_parsing=True)
     yield "| takes | meaning |"
     yield "|---|---|"
     for parameter in sorted(command.get_params(context), key=lambda one: one.param_type_name != "argument"):

@@ -1,7 +1,7 @@
 """Every snippet of the README and of the pages runs: shell and Python, in the order of the page, in a folder with a small table.
 
-Commands run in this process, through the door that users take. Tables are small and training is short; nothing else is changed. A block that needs
-what a test has not (a cluster, a server) says so in its title: ```sh title="needs a cluster".
+Commands run in this process, through the door that users take. Tables are small and training is short; nothing else is changed. A
+block that needs what a test has not (a cluster, a server) says so in its title: ```sh title="needs a cluster".
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ GIVEN: dict[str, Callable[[Path], object]] = {
     "data/part-0.parquet": lambda path: parquet.write_table(people(0, 2), path),
     "incoming/part-0.parquet": lambda path: parquet.write_table(people(0, 2), path),
 }
-"""Files that pages start from: the quickstart's, and what a page names as being there. What a page writes itself it is not given."""
+"""Files that a page starts from, the quickstart's among them, where it names them; what it writes itself it is not given."""
 
 
 def prepare(folder: Path, page: Path) -> None:
