@@ -31,7 +31,7 @@ test: lint
 docs: export NO_MKDOCS_2_WARNING = 1
 docs: $(DEV)
 	$(BIN)/python -m handbook
-	$(BIN)/python -m mkdocs build --strict --quiet
+	$(BIN)/python -m mkdocs build --strict
 
 bench: $(DEV)
 	$(BIN)/python -m bench.owner

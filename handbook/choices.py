@@ -1,6 +1,6 @@
 """The table of docs/choose.md: what epsilon means for the best attacker there can be.
 
-A release is μ-GDP, so no test of membership, by whatever means, beats that of N(0, 1) against N(μ, 1) (Dong, Roth & Su, Definition 2.6):
+A release is μ-GDP, so no test of membership, by whatever means, beats that of N(0, 1) against N(μ, 1) (Dong, Roth & Su):
 an even bet is won with probability Φ(μ/2), and a test that accuses α of the absent finds Φ(μ + Φ⁻¹(α)) of the present.
 """
 
