@@ -13,6 +13,7 @@ import sys
 import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from glob import glob
 from pathlib import Path
 
@@ -105,22 +106,21 @@ def database(path: Path) -> None:
         opened.sql("create table people as select * from rows_here")
 
 
+def parts(write: Callable[[pa.Table, Path], object], *names: str) -> dict[str, Callable[[Path], object]]:
+    """The people in as many files, of which nobody is in two."""
+    return {name: partial(lambda part, path: write(people(part, len(names)), path), part) for part, name in enumerate(names)}
+
+
 GIVEN: dict[str, Callable[[Path], object]] = {
-    "people.csv": lambda path: csv.write_csv(people(), path),
     "fresh.csv": lambda path: csv.write_csv(datasets.adult_test().select(COLUMNS), path),
     "schema.toml": lambda path: path.write_text(SCHEMA),
     "completed.toml": lambda path: path.write_text(SCHEMA),
     "people.duckdb": database,
-    **{
-        name: lambda path, part=part: parquet.write_table(people(part, 2), path)
-        for part, name in enumerate(("january.parquet", "february.parquet"))
-    },
-    **{
-        f"{site}.csv": lambda path, part=part: csv.write_csv(people(part, 3), path)
-        for part, site in enumerate(("north", "south", "west"))
-    },
-    "data/part-0.parquet": lambda path: parquet.write_table(people(0, 2), path),
-    "incoming/part-0.parquet": lambda path: parquet.write_table(people(0, 2), path),
+    **parts(csv.write_csv, "people.csv"),
+    **parts(csv.write_csv, "north.csv", "south.csv", "west.csv"),
+    **parts(parquet.write_table, "january.parquet", "february.parquet"),
+    **parts(parquet.write_table, "data/part-0.parquet"),
+    **parts(parquet.write_table, "incoming/part-0.parquet"),
 }
 """Files that a page starts from, the quickstart's among them, where it names them; what it writes itself it is not given."""
 
