@@ -171,6 +171,8 @@ def test_a_postgresql_server_gives_the_sums_of_the_files(postgres: str, schema: 
         ("select file_row_number as x, n, c, id from '{folder}/rows.parquet'", "file_row_number hangs on other rows"),
         ("select x, n, stats (x) as c, id from people", "stats hangs on other rows"),
         ("select * from few", "rowid hangs on other rows"),
+        ("select * from query('select rowid as x, n, c, id from people')", "rowid hangs on other rows"),
+        ("select '--', rowid as x, n, c, id from people", "rowid hangs on other rows"),
         ("select x, n, described(c) as c, id from people", "stats hangs on other rows"),
         ("select * from nobody", "Table with name nobody does not exist"),
         ("select years from people", 'Referenced column "years" not found'),
@@ -185,7 +187,7 @@ def test_a_query_that_is_not_row_by_row_is_refused(folder: Path, query: str, tol
 
 
 def test_words_that_mean_nothing_are_not_taken_for_row_numbers(folder: Path) -> None:
-    query = "select x, n, c, id, 'rowid' as told /* stats(x) */ from people -- ctid"
+    query = "select x, n, c, id, '--' as browid /* stats(x) */ from people -- ctid"
     assert sums(QuerySource(query, str(folder / "rows.duckdb"))) == sums(rows())
 
 
