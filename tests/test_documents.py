@@ -22,7 +22,7 @@ from typer.testing import CliRunner
 
 import second_reader
 from dpearl import RECIPES, Budget, Local, Offer, Relation, Release, release_rows, save_release
-from dpearl.cli import app
+from dpearl.cli.public_side import app
 from dpearl.owner import recipe_with
 from dpearl.privacy import compose, epsilon_of
 from dpearl.schema import parse_declaration
