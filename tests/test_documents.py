@@ -22,7 +22,7 @@ from typer.testing import CliRunner
 
 import second_reader
 from dpearl import RECIPES, Budget, Local, Offer, Relation, Release, release_rows, save_release
-from dpearl.cli import app
+from dpearl.cli.public_side import app
 from dpearl.owner import recipe_with
 from dpearl.privacy import compose, epsilon_of
 from dpearl.schema import parse_declaration
@@ -239,6 +239,23 @@ def test_the_second_reader_refuses_flipped_bits(tmp_path: Path) -> None:
         (tmp_path / "flipped").write_bytes(flipped)
         with pytest.raises((AssertionError, ValueError, KeyError, TypeError, AttributeError)):
             second_reader.read(tmp_path / "flipped")
+
+
+@pytest.mark.parametrize("case", ["questions", "paper"])
+def test_a_release_can_be_written_by_the_document_alone(case: str, tmp_path: Path) -> None:
+    """So that the digest of the release inside a model can be checked, too."""
+    save_release(released(case), tmp_path / "made.dpearl")
+    head, arrays = second_reader.read(tmp_path / "made.dpearl")
+    names_of = {dtype: name for name, dtype in second_reader.DTYPES.items()}
+    header: dict[str, Any] = {"__metadata__": {"dpearl": second_reader.canonical(head).decode()}}
+    body = b""
+    for name, array in sorted(arrays.items(), key=lambda item: (-item[1].itemsize, item[0])):
+        offsets = [len(body), len(body) + array.nbytes]
+        header[name] = {"dtype": names_of[array.dtype.str], "shape": list(array.shape), "data_offsets": offsets}
+        body += array.tobytes()
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    assert struct.pack("<Q", len(text)) + text + body == (tmp_path / "made.dpearl").read_bytes()
 
 
 def test_the_second_reader_is_short_and_knows_nothing_of_ours() -> None:
