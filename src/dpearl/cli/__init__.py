@@ -13,6 +13,7 @@ from dpearl.errors import DpearlError, Interrupted
 __all__ = ["app", "judges", "main", "owner_side", "public_side", "sums_side", "whole_way"]
 
 _INTERRUPTED = 130
+_CHARGED = "if a ledger was given, `dpearl ledger` tells what was charged"
 _ORDER = (
     *("synth", "demo", "schema", "plan", "release", "inspect", "train", "sample", "report", "evaluate"),
     *("ledger", "embed", "merge", "study", "audit"),
@@ -41,7 +42,7 @@ def _run() -> int:
         show.mistake(str(error))
         return 2
     except KeyboardInterrupt:
-        show.mistake("interrupted; no unfinished file is kept. If a ledger was given, `dpearl ledger` tells what was charged")
+        show.mistake(f"interrupted; no unfinished file is kept; {_CHARGED}")
         return _INTERRUPTED
     except BrokenPipeError:
         sys.stdout = None  # nobody listens any more, so nothing is flushed at exit
@@ -50,6 +51,9 @@ def _run() -> int:
         if hasattr(error, "format_message"):
             where = getattr(getattr(error, "ctx", None), "command_path", "dpearl")
             show.mistake(f"{error.format_message()} (see `{where} --help`)")
+            return 2
+        if isinstance(error, MemoryError) or "DefaultCPUAllocator" in str(error):  # torch says it in a RuntimeError
+            show.mistake("there is not enough memory for this; free some. No unfinished file is kept; " + _CHARGED)
             return 2
         if os.environ.get("DPEARL_DEBUG"):
             raise

@@ -31,7 +31,7 @@ from dpearl.cli.app import (
     Threads,
     app,
 )
-from dpearl.cli.owner_side import chosen_recipe, declared_schema, keep_apart, rows_of, spending
+from dpearl.cli.owner_side import charged, chosen_recipe, declared_schema, keep_apart, rows_of, spending
 from dpearl.design import Scale
 from dpearl.embed import load_partial, save_partial
 from dpearl.embed import merge as merge_sums
@@ -101,9 +101,8 @@ def _share(
     """A site's shares in a folder of their own."""
     keep_apart(ledger, folder)
     made = sites.share_rows(rows, sites.load_study(study), site, ledger, folder.name, engine, bars.stage)
-    folder.mkdir(mode=0o700)
-    for share in made:
-        sites.save_share(share, folder / f"{share.sender}-to-{share.holder}.share")
+    with charged(ledger):
+        sites.save_shares(made, folder)
     return f"{folder}: PRIVATE shares, one for each site; send each to its site alone. {spending(ledger)}"
 
 
@@ -137,7 +136,7 @@ def merge(
         sites.save_share(sites.combine(agreed, [sites.load_share(part, agreed, sites.SHARE) for part in parts]), output)
         told = f"{output}: sum of {len(parts)} shares; pass it on to whoever makes the release"
     for part in [] if keep else parts:
-        part.unlink()
+        container.remove(part)
     show.note(told)
 
 
