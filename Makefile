@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 USE := $(VENV)/.use
 DEV := $(VENV)/.dev
 
-.PHONY: demo test lint bench bench-paper bench-peers clean
+.PHONY: demo test lint bench bench-paper bench-peers soak clean
 
 $(USE): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -39,6 +39,9 @@ bench-paper: $(DEV)
 
 bench-peers: $(DEV)
 	$(BIN)/python -m bench.peers
+
+soak: $(DEV)
+	$(BIN)/python -m bench.soak
 
 clean:
 	rm -rf $(VENV) demo build dist
