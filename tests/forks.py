@@ -1,0 +1,159 @@
+"""The command line in forked processes: nothing to load, limits of its own, and a kill at whichever point is wanted.
+
+A server loads everything once and forks for each command. A point is where the outside could see a difference: a name that
+is opened for writing, linked, renamed or removed, a folder that is made, a lock, a sync, a pass over the rows. The child finds
+its points by itself, through Python's audit events, and kills itself just before the one that it is given.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NoReturn
+
+EVENTS = {"os.link", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.truncate", "fcntl.flock"}
+WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT
+KILLED = -signal.SIGKILL
+
+
+@dataclass(frozen=True)
+class Done:
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+
+class Forks:
+    """Commands in processes of their own."""
+
+    def __init__(self, server: subprocess.Popen[str], logs: Path) -> None:
+        self._server, self._logs = server, logs
+
+    def run(self, folder: Path, *argv: str, **more: Any) -> Done:
+        """One command in a folder: `kill` at a point, `limits` of resources, seconds between checkpoints (`every`)."""
+        return self.together(folder, argv, **more)[0]
+
+    def together(self, folder: Path, *argvs: Sequence[str], **more: Any) -> list[Done]:
+        """Commands at once."""
+        assert self._server.stdin is not None
+        assert self._server.stdout is not None
+        logs = [str(self._logs / str(place)) for place in range(len(argvs))]
+        orders = [{"folder": str(folder), "argv": list(argv), "log": log, **more} for argv, log in zip(argvs, logs, strict=True)]
+        self._server.stdin.write(json.dumps(orders) + "\n")
+        self._server.stdin.flush()
+        codes = json.loads(self._server.stdout.readline())
+        return [
+            Done(code, Path(f"{log}.out").read_text(), Path(f"{log}.err").read_text())
+            for code, log in zip(codes, logs, strict=True)
+        ]
+
+
+@contextmanager
+def serving() -> Iterator[Forks]:
+    """A server that has loaded dpearl; one thread, so that it can be forked."""
+    alone = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+    with TemporaryDirectory() as logs:
+        command = [sys.executable, "-m", "tests.forks"]
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+        root = Path(__file__).parents[1]
+        with subprocess.Popen(command, cwd=root, env={**os.environ, **alone}, text=True, **pipes) as server:  # type: ignore[call-overload]
+            yield Forks(server, Path(logs))
+            server.stdin.close()
+
+
+def serve() -> None:
+    for name in (
+        "dpearl.cli",
+        "dpearl.synthesizer",
+        "dpearl.train",
+        "pandas",
+        "torch._dynamo",
+    ):  # Arrow and Adam load the last two
+        import_module(name)
+    gc.freeze()  # so that children do not copy what they never change
+    for line in sys.stdin:
+        children = [_child(order) for order in json.loads(line)]
+        codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+        print(json.dumps(codes), flush=True)
+
+
+def _child(order: dict[str, Any]) -> int:
+    child = os.fork()
+    if child == 0:
+        try:
+            _act(**order)
+        finally:
+            os._exit(70)
+    return child
+
+
+def _act(
+    folder: str,
+    argv: list[str],
+    log: str,
+    kill: int | None = None,
+    limits: dict[str, int] | None = None,
+    every: float | None = None,
+) -> NoReturn:
+    """The child: it ends here."""
+    from dpearl import cli, train
+
+    os.chdir(folder)
+    for number, kind in ((1, "out"), (2, "err")):
+        os.dup2(os.open(f"{log}.{kind}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
+    for name, size in (limits or {}).items():
+        resource.setrlimit(getattr(resource, name), (size, resource.RLIM_INFINITY))
+    if every is not None:
+        train._EVERY = every
+    if kill is not None:
+        _arm(kill)
+    sys.argv = ["dpearl", *argv]
+    code = cli._run()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+def _arm(kill: int) -> None:
+    """From now on, a kill at this point."""
+    from dpearl.cli import show
+
+    left = kill
+
+    def point() -> None:
+        nonlocal left
+        if left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        left -= 1
+
+    def heard(event: str, arguments: tuple[Any, ...]) -> None:
+        if event in EVENTS or (event == "open" and isinstance(arguments[2], int) and arguments[2] & WRITING):
+            point()
+
+    def first(function: Callable[..., Any]) -> Callable[..., Any]:
+        def after(*arguments: Any) -> Any:
+            point()
+            return function(*arguments)
+
+        return after
+
+    sys.addaudithook(heard)
+    os.fsync = first(os.fsync)
+    show.Bars.stage = first(show.Bars.stage)  # type: ignore[method-assign]
+
+
+if __name__ == "__main__":
+    serve()
