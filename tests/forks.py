@@ -19,7 +19,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, NoReturn
 
 EVENTS = {"os.link", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.truncate", "fcntl.flock"}
@@ -39,39 +38,32 @@ class Done:
 class Forks:
     """Commands in processes of their own."""
 
-    def __init__(self, server: subprocess.Popen[str], logs: Path) -> None:
-        self._server, self._logs = server, logs
+    def __init__(self, server: subprocess.Popen[str]) -> None:
+        self._server = server
 
     def run(self, folder: Path, *argv: str, **more: Any) -> Done:
-        """One command in a folder: `kill` at a point, `limits` of resources, seconds between checkpoints (`every`)."""
+        """One command in a folder, and what befalls it: a `kill` at a point, a limit on its `file_size`, bytes of `memory` beyond
+        what it has; `every` so many seconds it keeps a checkpoint."""
         return self.together(folder, argv, **more)[0]
 
     def together(self, folder: Path, *argvs: Sequence[str], **more: Any) -> list[Done]:
         """Commands at once."""
         assert self._server.stdin is not None
         assert self._server.stdout is not None
-        logs = [str(self._logs / str(place)) for place in range(len(argvs))]
-        orders = [{"folder": str(folder), "argv": list(argv), "log": log, **more} for argv, log in zip(argvs, logs, strict=True)]
-        self._server.stdin.write(json.dumps(orders) + "\n")
+        self._server.stdin.write(json.dumps([{"folder": str(folder), "argv": list(argv), **more} for argv in argvs]) + "\n")
         self._server.stdin.flush()
-        codes = json.loads(self._server.stdout.readline())
-        return [
-            Done(code, Path(f"{log}.out").read_text(), Path(f"{log}.err").read_text())
-            for code, log in zip(codes, logs, strict=True)
-        ]
+        return [Done(*ended) for ended in json.loads(self._server.stdout.readline())]
 
 
 @contextmanager
 def serving() -> Iterator[Forks]:
     """A server that has loaded dpearl; one thread, so that it can be forked."""
     alone = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
-    with TemporaryDirectory() as logs:
-        command = [sys.executable, "-m", "tests.forks"]
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-        root = Path(__file__).parents[1]
-        with subprocess.Popen(command, cwd=root, env={**os.environ, **alone}, text=True, **pipes) as server:  # type: ignore[call-overload]
-            yield Forks(server, Path(logs))
-            server.stdin.close()
+    command, root = [sys.executable, "-m", "tests.forks"], Path(__file__).parents[1]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(command, cwd=root, env={**os.environ, **alone}, text=True, **pipes) as server:  # type: ignore[call-overload]
+        yield Forks(server)
+        server.stdin.close()
 
 
 def serve() -> None:
@@ -86,36 +78,51 @@ def serve() -> None:
     gc.freeze()  # so that children do not copy what they never change
     for line in sys.stdin:
         children = [_child(order) for order in json.loads(line)]
-        codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
-        print(json.dumps(codes), flush=True)
+        print(json.dumps([_ended(*child) for child in children]), flush=True)
 
 
-def _child(order: dict[str, Any]) -> int:
+def _ended(child: int, out: int, err: int) -> tuple[int, str, str]:
+    """The code of a child, and what it said: little enough to wait in a pipe."""
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    said = []
+    for end in (out, err):
+        with open(end, encoding="utf-8") as file:
+            said.append(file.read())
+    return code, said[0], said[1]
+
+
+def _child(order: dict[str, Any]) -> tuple[int, int, int]:
+    out, err = os.pipe(), os.pipe()
     child = os.fork()
     if child == 0:
         try:
+            for number, end in ((1, out[1]), (2, err[1])):
+                os.dup2(end, number)
             _act(**order)
         finally:
             os._exit(70)
-    return child
+    for end in (out[1], err[1]):
+        os.close(end)
+    return child, out[0], err[0]
 
 
 def _act(
     folder: str,
     argv: list[str],
-    log: str,
     kill: int | None = None,
-    limits: dict[str, int] | None = None,
+    file_size: int | None = None,
+    memory: int | None = None,
     every: float | None = None,
 ) -> NoReturn:
     """The child: it ends here."""
     from dpearl import cli, train
 
     os.chdir(folder)
-    for number, kind in ((1, "out"), (2, "err")):
-        os.dup2(os.open(f"{log}.{kind}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
-    for name, size in (limits or {}).items():
-        resource.setrlimit(getattr(resource, name), (size, resource.RLIM_INFINITY))
+    if file_size is not None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (file_size, resource.RLIM_INFINITY))
+    if memory is not None:
+        held = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (held + memory, resource.RLIM_INFINITY))
     if every is not None:
         train._EVERY = every
     if kill is not None:

@@ -13,6 +13,9 @@ from dpearl.errors import DpearlError, Interrupted
 __all__ = ["app", "judges", "main", "owner_side", "public_side", "sums_side", "whole_way"]
 
 _INTERRUPTED = 130
+_NO_MEMORY = ("[enforce fail at alloc_cpu.cpp", "can't start new thread")
+"""How torch and Python tell of it in a RuntimeError."""
+
 _CHARGED = "if a ledger was given, `dpearl ledger` tells what was charged"
 _ORDER = (
     *("synth", "demo", "schema", "plan", "release", "inspect", "train", "sample", "report", "evaluate"),
@@ -52,7 +55,7 @@ def _run() -> int:
             where = getattr(getattr(error, "ctx", None), "command_path", "dpearl")
             show.mistake(f"{error.format_message()} (see `{where} --help`)")
             return 2
-        if isinstance(error, MemoryError) or "DefaultCPUAllocator" in str(error):  # torch says it in a RuntimeError
+        if isinstance(error, MemoryError) or str(error).startswith(_NO_MEMORY):
             show.mistake("there is not enough memory for this; free some. No unfinished file is kept; " + _CHARGED)
             return 2
         if os.environ.get("DPEARL_DEBUG"):
