@@ -23,9 +23,9 @@ import pytest
 
 from dpearl import RECIPES, Local, load_release
 from dpearl.design import Design, embedding_design
-from dpearl.embed import embed
+from dpearl.embed import embed, load_partial, merge, save_partial
 from dpearl.errors import DataError, UsageError
-from dpearl.owner import Offer, recipe_with, release_rows
+from dpearl.owner import Offer, embed_shard, offer_for_sums, recipe_with, release_rows, release_sums
 from dpearl.privacy import Budget, Relation
 from dpearl.read import QuerySource, open_sources
 from dpearl.schema import parse_schema
@@ -199,7 +199,13 @@ def test_a_filter_is_refused_where_the_number_of_rows_is_published(folder: Path,
     ledger = tmp_path / "ledger.jsonl"
     with pytest.raises(UsageError, match="a filter needs --relation add-remove"):
         release_rows(filtered, replaced, ledger)
+    parts = [embed_shard(data, SCHEMA, RECIPES["auto"]) for data in (filtered, rows(10))]
+    save_partial(merge(parts), tmp_path / "sums")
+    sums = load_partial(tmp_path / "sums")
+    with pytest.raises(UsageError, match="a filter needs --relation add-remove"):
+        release_sums(sums, offer_for_sums(sums, replaced.recipe, replaced.budget), ledger)
     assert not ledger.exists()
+    assert release_sums(parts[1], offer_for_sums(parts[1], replaced.recipe, replaced.budget)).rows == 10
     assert release_rows(unfiltered, replaced).rows == 2000
     assert release_rows(filtered, present).rows is None
 
