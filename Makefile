@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 USE := $(VENV)/.use
 DEV := $(VENV)/.dev
 
-.PHONY: demo test lint docs bench bench-paper bench-peers wheel smoke versions clean
+.PHONY: demo test lint docs bench bench-paper bench-peers soak mutants attacks wheel smoke versions clean
 
 $(USE): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -65,6 +65,16 @@ smoke versions: wheel
 	  $$folder/venv/bin/python tests/smoke.py $$folder/work; \
 	  rm -rf $$folder; \
 	done
+
+soak: $(DEV)
+	$(BIN)/python -m bench.soak
+
+mutants: $(DEV)
+	$(BIN)/python -m bench.mutants
+
+attacks: $(DEV)
+	$(BIN)/python -m bench.audit
+	$(BIN)/python -m bench.attacks
 
 clean:
 	rm -rf $(VENV) demo build dist site

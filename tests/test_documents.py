@@ -61,7 +61,8 @@ def broken(document: Path, text: str) -> Iterator[str]:
         if not found.exists() or (anchor and anchor not in anchors(found)):
             yield target
     for place, name in NAMED.findall(text):
-        if not (ROOT / place).is_file() or name not in names(ROOT / place):
+        module = ROOT / place if "/" in place else ROOT / "tests" / place
+        if not module.is_file() or name not in names(module):
             yield f"{place}::{name}"
     for place in PATH.findall(text):
         if not (ROOT / place).exists():
