@@ -10,7 +10,6 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from typer.main import get_command
 
 from dpearl import RECIPES, Budget, Offer, cli, datasets, load_release, parse_schema
 from dpearl.owner import recipe_with
@@ -112,7 +111,8 @@ def test_a_plan_warns_of_pairs_left_out_and_of_levels_that_are_lost() -> None:
 
 def test_every_command_and_option_has_help_and_stands_in_the_readme() -> None:
     readme = (ROOT / "README.md").read_text()
-    for name, command in get_command(cli.app).commands.items():  # type: ignore[attr-defined]
+    for name in cli.VERBS:
+        command = cli.loaded(name)
         assert command.help, name
         assert f"dpearl {name}" in readme or f"make {name}" in readme, name
         assert all(getattr(parameter, "help", None) for parameter in command.params if parameter.name != "help"), name

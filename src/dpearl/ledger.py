@@ -13,7 +13,7 @@ import math
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import IO, Any
@@ -72,9 +72,24 @@ class Ledger:
         return epsilon_of(math.sqrt(max(whole**2 - self.mu**2, 0.0)), self.delta_left)
 
     @property
+    def worth_a_release(self) -> bool:
+        """Whether a hundredth of the total is left."""
+        return self.left >= 0.01 * self.budget.epsilon
+
+    @property
     def spent(self) -> float:
         """ε of all charges together at the ledger's δ."""
         return epsilon_of(self.mu, self.delta_left)
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it as plain values."""
+        return {
+            "budget": asdict(self.budget),
+            "earlier_budgets": [{"time": time, **asdict(budget)} for time, budget in self.budgets[:-1]],
+            "charges": [{name: value for name, value in _entry(charge).items() if name != "kind"} for charge in self.charges],
+            "spent": {"epsilon": self.spent, "mu": self.mu},
+            "left": {"epsilon": self.left},
+        }
 
 
 def read_ledger(path: str | Path) -> Ledger:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from dpearl.embeddings.marginals import Pairs
 from dpearl.errors import UsageError
@@ -71,6 +72,22 @@ class Forecast:
                     "have to do with other columns: join them, or expect that"
                 )
         return found
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it as plain values."""
+        budget, unit = self.offer.budget, self.offer.unit
+        return {
+            "budget": {"epsilon": budget.epsilon, "delta": budget.delta},
+            "unit": {"relation": str(unit.relation), "rows_per_person": unit.rows_per_person},
+            "recipe": self.offer.recipe.name,
+            "rows": self.rows,
+            "blocks": [{**asdict(line), "verdict": line.verdict} for line in self.lines],
+            "asked": self.asked,
+            "larger_noise": self.costs,
+            "warnings": self.warnings,
+            "hopeful": self.hopeful,
+            "rows_needed": self.rows_needed,
+        }
 
     @property
     def hopeful(self) -> bool:

@@ -36,7 +36,7 @@ from pydantic import (
 )
 
 from dpearl.card import Card, Carded
-from dpearl.errors import SchemaError
+from dpearl.errors import SchemaError, meant
 
 MAX_GRID = 2**48
 """Most grid points of a column: up to here float64 arithmetic finds a point's index without error."""
@@ -435,7 +435,9 @@ class Declaration(Carded, _Declared):
         if any(name.endswith(MODE) for name in self.columns):
             raise ValueError("columns: a name ends as those of modes do; rename that column")
         if self.label is not None and self.label not in self.columns:
-            raise ValueError(f"label: {self.label!r} is not a declared column; add [columns.{self.label}]")
+            raise ValueError(
+                f"label: {self.label!r} is not a declared column; add [columns.{self.label}]{meant(self.label, self.columns)}"
+            )
         if self.label is not None and self.columns[self.label].kind == "image":
             raise ValueError("label: an image cannot be the label")
         if self.person is not None and self.person in self.columns:
@@ -589,6 +591,8 @@ def _refuse_blanks(declared: dict[str, Any], text: str, where: str) -> None:
     for name, column in columns.items() if isinstance(columns, dict) else ():
         wanted = {"number": ("lower", "upper"), "datetime": ("lower", "upper"), "category": ("levels",)}
         for key in wanted.get(str(column.get("kind")), ()) if isinstance(column, dict) and "bounds" not in column else ():
+            if key not in column:
+                _refuse_near_miss(name, key, column, text, where)
             if column.get(key, "") in ("", []) and not (key == "levels" and column.get("other")):
                 blanks.append(f"{name}.{key}{_line(text, name, key)}")
     if blanks:
@@ -598,6 +602,13 @@ def _refuse_blanks(declared: dict[str, Any], text: str, where: str) -> None:
         )
 
 
+def _refuse_near_miss(name: str, key: str, column: Mapping[str, Any], text: str, where: str) -> None:
+    """A key that is missing may have been misspelt."""
+    for other in column.keys() - set(_keys(["columns", name, str(column["kind"])])):
+        if near := meant(other, [key]):
+            raise SchemaError(f"{where}: {name}.{other}{_line(text, name, other)}: is not a known key{near}")
+
+
 def _explain(error: ValidationError, text: str, where: str) -> str:
     """Pydantic's first complaint in our words: column, key, line, and what to do."""
     first = error.errors()[0]
@@ -605,9 +616,9 @@ def _explain(error: ValidationError, text: str, where: str) -> str:
     name, keys = (place[1], place[3:4]) if place[:1] == ["columns"] and len(place) > 1 else ("", place[:1])
     at = ".".join([name, *keys] if name else keys)
     reason = {
-        "extra_forbidden": "is not a known key; remove it",
+        "extra_forbidden": f"is not a known key; remove it{meant(''.join(place[-1:]), _keys(place))}",
         "union_tag_not_found": f"needs a kind: one of {', '.join(KINDS)}",
-        "union_tag_invalid": f"has an unknown kind; use one of {', '.join(KINDS)}",
+        "union_tag_invalid": f"has an unknown kind; use one of {', '.join(KINDS)}{meant(_kind(first), KINDS)}",
         "missing": "is missing; add it",
         "literal_error": 'must be "estimate" where it is asked for',
     }.get(first["type"], first["msg"].removeprefix("Value error, "))
@@ -616,6 +627,27 @@ def _explain(error: ValidationError, text: str, where: str) -> str:
     if not at:
         at, _, reason = reason.partition(": ")
     return f"{where}: {at}{_line(text, name, ''.join(keys) if name else at)}: {reason}"
+
+
+def _keys(place: list[str]) -> list[str]:
+    """The keys that are known where a complaint points to."""
+    if len(place) < 3:
+        return list(Declaration.model_fields)
+    kinds: dict[str, type[_Declared]] = {
+        "number": AskedNumber,
+        "category": Category,
+        "boolean": Boolean,
+        "datetime": AskedDatetime,
+        "image": Image,
+    }
+    named = kinds.get(place[2].removeprefix("asked "))
+    bounds = ["lower", "upper"] if named is AskedDatetime else []
+    return [*named.model_fields, *bounds] if named else []
+
+
+def _kind(complaint: Mapping[str, Any]) -> str:
+    """The kind that a column was given, without a question in it."""
+    return str(complaint.get("ctx", {}).get("tag", "")).removeprefix("asked ")
 
 
 def _line(text: str, column: str, key: str) -> str:
