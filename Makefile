@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 USE := $(VENV)/.use
 DEV := $(VENV)/.dev
 
-.PHONY: demo test lint bench bench-paper bench-peers clean
+.PHONY: demo test lint notebooks bench bench-paper bench-peers clean
 
 $(USE): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -27,6 +27,9 @@ lint: $(DEV)
 
 test: lint
 	$(BIN)/pytest
+
+notebooks: $(DEV)
+	$(BIN)/python examples
 
 bench: $(DEV)
 	$(BIN)/python -m bench.owner

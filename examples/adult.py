@@ -1,8 +1,8 @@
 # %% [markdown]
 # # Adult, from a CSV file to a report, on the command line
 #
-# The Adult data are answers to the American census of 1994: age, education, work, and whether somebody earned more than 50,000 dollars.
-# They have long been public, so everything may be shown here. Pretend that they are not.
+# The Adult data are answers to the American census of 1994: age, education, work, and whether somebody earned more
+# than 50,000 dollars. They have long been public, so everything may be shown here. Pretend that they are not.
 #
 # Nothing below needs Python: each line after `$` is what you would type in a shell.
 
@@ -36,9 +36,9 @@ datasets.adult().to_pandas().sample(8_000, random_state=0).to_csv(folder / "peop
 # %% [markdown]
 # ## The schema: what is known without looking
 #
-# A draft takes names and kinds of columns from the file. Bounds and levels are left blank on purpose: they are published as they
-# stand, so you fill them in from public knowledge, here from the description of the census. Columns that nobody needs are
-# left out: they are not read, and the others come out sharper.
+# A draft takes names and kinds of columns from the file. Bounds and levels are left blank on purpose: they are
+# published as they stand, so you fill them in from public knowledge, here from the description of the census. Columns
+# that nobody needs are left out: they are not read, and the others come out sharper.
 
 # %%
 shell("dpearl schema people.csv", lines=14)
@@ -95,8 +95,8 @@ levels = ["<=50K", ">50K"]
 # %% [markdown]
 # ## The plan: what a budget buys
 #
-# Still no data are read. Epsilon is the budget: how much one person may change what comes out. Less of it means more noise, and the
-# plan tells how much. Not content? Choose again, it is free.
+# Still no data are read. Epsilon is the budget: how much one person may change what comes out. Less of it means more
+# noise, and the plan tells how much. Not content? Choose again, it is free.
 
 # %%
 shell("dpearl plan --schema schema.toml --rows 8000 --epsilon 1")
@@ -104,11 +104,13 @@ shell("dpearl plan --schema schema.toml --rows 8000 --epsilon 1")
 # %% [markdown]
 # ## All of it in one go
 #
-# `synth` reads the rows, writes a release (noisy counts, protected), trains on the release alone, and writes synthetic rows and a
-# report. The ledger keeps the books: it now holds a budget of 1, all of it spent.
+# `synth` reads the rows, writes a release (noisy counts, protected), trains on the release alone, and writes
+# synthetic rows and a report. The ledger keeps the books: it now holds a budget of 1, all of it spent.
 
 # %%
-shell("dpearl synth people.csv --schema schema.toml --epsilon 1 --ledger ledger.jsonl -n 8000 -o synthetic.csv --report report.html")
+shell(
+    "dpearl synth people.csv --schema schema.toml --epsilon 1 --ledger ledger.jsonl -n 8000 -o synthetic.csv --report report.html"
+)
 
 # %%
 shell("dpearl ledger ledger.jsonl")
@@ -116,10 +118,11 @@ shell("dpearl ledger ledger.jsonl")
 # %% [markdown]
 # ## Is it of use?
 #
-# `report.html` is made of the release and of synthetic rows, so it may be published with them: what is promised, how noisy each
-# statistic is, how well the synthetic rows fit. It cannot tell how somebody's own analysis will fare. So we try one: a model learns from synthetic people who earns more than 50,000 dollars, and is then asked about real people that
-# were not in the file. An AUC of 0.5 is guessing, 1 is always right. (A figure about real rows is PRIVATE, no budget covers
-# it. `dpearl evaluate` makes a whole page of such figures, for the owner.)
+# `report.html` is made of the release and of synthetic rows, so it may be published with them: what is promised, how
+# noisy each statistic is, how well the synthetic rows fit. It cannot tell how somebody's own analysis will fare. So
+# we try one: a model learns from synthetic people who earns more than 50,000 dollars, and is then asked about real
+# people that were not in the file. An AUC of 0.5 is guessing, 1 is always right. (A figure about real rows is
+# PRIVATE, no budget covers it. `dpearl evaluate` makes a whole page of such figures, for the owner.)
 
 # %%
 test = datasets.adult_test().to_pandas()

@@ -1,10 +1,10 @@
 # %% [markdown]
 # # Release here, train there
 #
-# The owner has the rows, and perhaps an old machine without a GPU. The analyst has a fast machine, and must never see the rows. Between
-# them goes one file: the release. It was protected when it was written, so it does not matter who gets it, how often somebody
-# trains on it, or how clever the training is. (The word for this is *post-processing*: what you do with a protected result cannot
-# make it less protected.)
+# The owner has the rows, and perhaps an old machine without a GPU. The analyst has a fast machine, and must never see
+# the rows. Between them goes one file: the release. It was protected when it was written, so it does not matter who
+# gets it, how often somebody trains on it, or how clever the training is. (The word for this is *post-processing*:
+# what you do with a protected result cannot make it less protected.)
 #
 # Here the two machines are two folders and two processes.
 
@@ -63,8 +63,9 @@ print((analyst / "people.dpearl").stat().st_size // 1000, "kB, digest", release.
 # %% [markdown]
 # ## The analyst
 #
-# Another process, in another folder, with nothing but the file. To show that training has no way to rows, the script below refuses
-# to load any part of dpearl that can read rows, draw the noise or keep a ledger. It trains all the same.
+# Another process, in another folder, with nothing but the file. To show that training has no way to rows, the script
+# below refuses to load any part of dpearl that can read rows, draw the noise or keep a ledger. It trains all the
+# same.
 
 # %%
 (analyst / "train.py").write_text('''
@@ -105,7 +106,8 @@ done.check_returncode()
 # %% [markdown]
 # ## What came of it
 #
-# The owner may compare, for the owner has both. What is printed here is about real rows: of real people it would be PRIVATE.
+# The owner may compare, for the owner has both. What is printed here is about real rows: of real people it would be
+# PRIVATE.
 
 # %%
 synthetic = pd.read_csv(analyst / "synthetic.csv")

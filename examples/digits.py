@@ -1,8 +1,8 @@
 # %% [markdown]
 # # Handwritten digits, from pictures to a grid of synthetic pictures
 #
-# Somebody's handwriting is personal. Here are 1,797 small pictures of digits, 8 × 8 pixels, that scikit-learn carries. We make others
-# like them, such that none of the writers can be told from what we give away.
+# Somebody's handwriting is personal. Here are 1,797 small pictures of digits, 8 × 8 pixels, that scikit-learn
+# carries. We make others like them, such that none of the writers can be told from what we give away.
 
 # %%
 import time
@@ -46,12 +46,12 @@ schema
 # %% [markdown]
 # ## Fit
 #
-# What is released are noisy averages over all pictures of a digit: how bright, how bright together, how sharp. A generator then
-# learns to paint pictures with these averages.
+# What is released are noisy averages over all pictures of a digit: how bright, how bright together, how sharp. A
+# generator then learns to paint pictures with these averages.
 #
-# 1,500 pictures are few. One of them is one in 150 of its digit, so much noise is needed to hide it, and at `epsilon=1` little would be
-# left to see. We take 5, which is a weak promise; sixty thousand pictures give better ones at 1. The statement says what 5
-# means: how often the best attacker would guess right.
+# 1,500 pictures are few. One of them is one in 150 of its digit, so much noise is needed to hide it, and at
+# `epsilon=1` little would be left to see. We take 5, which is a weak promise; sixty thousand pictures give better
+# ones at 1. The statement says what 5 means: how often the best attacker would guess right.
 
 # %%
 quick = PictureSettings(iterations=300)  # for an example; the default is 3,000 steps

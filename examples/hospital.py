@@ -1,12 +1,12 @@
 # %% [markdown]
 # # A hospital table, from stays to synthetic stays
 #
-# A hospital wants to give researchers a table of stays: who came when, to which ward, for how long, with which laboratory values.
-# The rows are patients, so the table itself cannot leave the house. What can leave is a table of invented stays that has the same
-# shape, and a proof of how little any one patient has to do with it.
+# A hospital wants to give researchers a table of stays: who came when, to which ward, for how long, with which
+# laboratory values. The rows are patients, so the table itself cannot leave the house. What can leave is a table of
+# invented stays that has the same shape, and a proof of how little any one patient has to do with it.
 #
-# The rows below are generated, so that you can run this anywhere. They have the usual troubles: dates, cells that are missing, and
-# patients who come back.
+# The rows below are generated, so that you can run this anywhere. They have the usual troubles: dates, cells that are
+# missing, and patients who come back.
 
 # %%
 import time
@@ -24,8 +24,8 @@ folder.mkdir()
 # %% [markdown]
 # ## The private rows
 #
-# About 20,000 stays. Winter is busier, nights are quieter, old people stay longer, CRP is mostly measured where an infection is
-# suspected, and about one patient in four comes back.
+# About 20,000 stays. Winter is busier, nights are quieter, old people stay longer, CRP is mostly measured where an
+# infection is suspected, and about one patient in four comes back.
 
 # %%
 WARDS = {"medicine": 0.4, "surgery": 0.3, "cardiology": 0.2, "children": 0.1}
@@ -74,23 +74,26 @@ private.head()
 # %% [markdown]
 # ## One change before anything else
 #
-# A synthetic row follows what was measured of single columns and of pairs of columns. No rule between two columns is guaranteed: an
-# invented patient could leave before arriving. So we do not ask for it. We keep when a stay began and how many hours it lasted; the
-# end follows from both, and is then always after the beginning. Such a change looks at one row at a time, so it costs no privacy.
+# A synthetic row follows what was measured of single columns and of pairs of columns. No rule between two columns is
+# guaranteed: an invented patient could leave before arriving. So we do not ask for it. We keep when a stay began and
+# how many hours it lasted; the end follows from both, and is then always after the beginning. Such a change looks at
+# one row at a time, so it costs no privacy.
 
 # %%
 rows = private.drop(columns="discharged")
-rows["hours"] = (private["discharged"] - private["admitted"]) // pd.Timedelta("1h")
+rows["hours"] = (private["discharged"] - private["admitted"]).dt.total_seconds() // 3600
 
 # %% [markdown]
 # ## What we know without looking
 #
-# The schema says what may stand in each column. It is published as it is, so it must come from general knowledge and never from
-# the rows: bounds that a doctor would name, wards that are on the hospital's web page. What lies outside is moved to the bound.
+# The schema says what may stand in each column. It is published as it is, so it must come from general knowledge and
+# never from the rows: bounds that a doctor would name, wards that are on the hospital's web page. What lies outside
+# is moved to the bound.
 #
-# `person` names the column that tells patients apart. It is never measured. `rows_per_person = 3` says what is protected: up to three
-# stays of a patient count (of a patient with more, three are kept), and the noise is three times as large as it would be for one.
-# Without these two lines every *stay* would be protected, and a patient with ten stays ten times less.
+# `person` names the column that tells patients apart. It is never measured. `rows_per_person = 3` says what is
+# protected: up to three stays of a patient count (of a patient with more, three are kept), and the noise is three
+# times as large as it would be for one. Without these two lines every *stay* would be protected, and a patient with
+# ten stays ten times less.
 
 # %%
 SCHEMA = """
@@ -148,9 +151,9 @@ dpearl.load_schema(folder / "schema.toml")
 # %% [markdown]
 # ## Fit once, sample for ever
 #
-# `fit` is the only step that sees rows. It counts, adds noise to the counts and forgets the rows; everything after works from the
-# noisy counts. `epsilon` says how much one patient may matter: 1 is a cautious, customary choice. The ledger writes down that this
-# budget is spent, and refuses a second fit on the same patients.
+# `fit` is the only step that sees rows. It counts, adds noise to the counts and forgets the rows; everything after
+# works from the noisy counts. `epsilon` says how much one patient may matter: 1 is a cautious, customary choice. The
+# ledger writes down that this budget is spent, and refuses a second fit on the same patients.
 
 # %%
 pearl = dpearl.PEARL(folder / "schema.toml", epsilon=1.0, ledger=folder / "ledger.jsonl").fit(rows)
@@ -165,8 +168,8 @@ synthetic.head()
 # %% [markdown]
 # ## How good is it?
 #
-# For everybody: what was released of each column, with the error that the noise may make, beside the synthetic rows. This figure sees
-# no private row, so it may be published.
+# For everybody: what was released of each column, with the error that the noise may make, beside the synthetic rows.
+# This figure sees no private row, so it may be published.
 
 # %%
 figure = plot.histograms(pearl.model_, title="What was released, and what came of it")
@@ -174,8 +177,8 @@ plot.save(figure, folder / "public.png")
 figure
 
 # %% [markdown]
-# For the owner alone: the real stays beside the synthetic ones. Of real patients this figure would be PRIVATE; here they are invented.
-# Do the two columns that belong together still belong together?
+# For the owner alone: the real stays beside the synthetic ones. Of real patients this figure would be PRIVATE; here
+# they are invented. Do the two columns that belong together still belong together?
 
 # %%
 figure = plot.pairs(pearl.schema_, "diagnosis", "ward", {"real": rows, "synthetic": synthetic}, title="PRIVATE")
@@ -202,8 +205,10 @@ answers = pd.DataFrame({"real": questions(rows), "synthetic": questions(syntheti
 print(answers)
 
 # %% [markdown]
-# Rare things drown in the noise first: the months, spread over 8,784 hours, are coarser than the wards. And the synthetic stays
-# are not linked to each other: the patient column was never measured, so there is nobody who comes back.
+# Relations come out somewhat weaker than they are: that old people stay longer is told by counts of two columns at once,
+# which are smaller than those of one, and the noise is the same for all. Rare things drown in the noise first: the months, spread over 8,784 hours, are coarser than the wards. And the
+# synthetic stays are not linked to each other: the patient column was never measured, so there is nobody who comes
+# back.
 
 # %%
 print("Stays that end before they begin:", (synthetic["discharged"] <= synthetic["admitted"]).sum())

@@ -1,9 +1,10 @@
 # %% [markdown]
 # # Two sites, one release
 #
-# Two hospitals want one synthetic table of both their patients. Neither may send its rows away. They do not have to: what dpearl
-# measures are sums, and sums of parts add up to the sum of the whole. Each site sums its own rows; somebody whom both trust adds
-# the two up and adds noise, once, for everybody. (If each made a release of its own, there would be noise twice.)
+# Two hospitals want one synthetic table of both their patients. Neither may send its rows away. They do not have to:
+# what dpearl measures are sums, and sums of parts add up to the sum of the whole. Each site sums its own rows;
+# somebody whom both trust adds the two up and adds noise, once, for everybody. (If each made a release of its own,
+# there would be noise twice.)
 #
 # Each line after `$` is what you would type in a shell.
 
@@ -55,7 +56,8 @@ south.to_csv(folder / "south" / "patients.csv", index=False)
 # %% [markdown]
 # ## One schema for both
 #
-# Sums add up only if all sites measure the same, so they agree on the schema first. It holds nothing private and may travel.
+# Sums add up only if all sites measure the same, so they agree on the schema first. It holds nothing private and may
+# travel.
 
 # %%
 SCHEMA = """
@@ -83,7 +85,8 @@ for place in ("north", "south"):
 # %% [markdown]
 # ## Each site sums its rows
 #
-# The sums are exact, and so they are as private as the rows. They go to the one who is trusted, over a safe line, and to nobody else.
+# The sums are exact, and so they are as private as the rows. They go to the one who is trusted, over a safe line, and
+# to nobody else.
 
 # %%
 shell("north", "dpearl embed patients.csv --schema schema.toml -o ../middle/north.sums")
@@ -114,11 +117,12 @@ plot.save(figure, folder / "middle" / "PRIVATE.png")
 figure
 
 # %% [markdown]
-# The figure holds real rows, so of real patients it would be PRIVATE. The synthetic table has both humps of age, the north's and the
-# south's, and does not tell which site a row came from: the schema did not ask.
+# The figure holds real rows, so of real patients it would be PRIVATE. The synthetic table has both humps of age, the
+# north's and the south's, and does not tell which site a row came from: the schema did not ask.
 #
-# Is there nobody whom both trust? Then sites share their sums in secret: each splits its sum into random pieces, nobody ever sees
-# the sum of another, and each adds its part of the noise. That takes a few more commands: see *Sites* in `docs/sites.md`.
+# Is there nobody whom both trust? Then sites share their sums in secret: each splits its sum into random pieces,
+# nobody ever sees the sum of another, and each adds its part of the noise. That takes a few more commands: see
+# *Sites* in `docs/sites.md`.
 
 # %%
 print("Mean age, real and synthetic:", round(pd.concat([north, south])["age"].mean(), 1), round(synthetic["age"].mean(), 1))
