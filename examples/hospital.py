@@ -81,7 +81,7 @@ private.head()
 
 # %%
 rows = private.drop(columns="discharged")
-rows["hours"] = (private["discharged"] - private["admitted"]).dt.total_seconds() // 3600
+rows["hours"] = (private["discharged"] - private["admitted"]).dt.total_seconds().astype(int) // 3600
 
 # %% [markdown]
 # ## What we know without looking
@@ -205,9 +205,12 @@ answers = pd.DataFrame({"real": questions(rows), "synthetic": questions(syntheti
 print(answers)
 
 # %% [markdown]
-# Relations come out somewhat weaker than they are: that old people stay longer is told by counts of two columns at once,
-# which are smaller than those of one, and the noise is the same for all. Rare things drown in the noise first: the months, spread over 8,784 hours, are coarser than the wards. And the
-# synthetic stays are not linked to each other: the patient column was never measured, so there is nobody who comes
+# Relations come out somewhat weaker than they are: that old people stay longer is told by counts of two columns at
+# once, which are smaller than those of one, while the noise is the same for all. Rare things drown in it first. Some
+# synthetic stays even have what no real one has, such as a kidney patient on the children's ward: a few in a
+# thousand, where noise could not tell them from none.
+#
+# And the stays are not linked to each other: the patient column was never measured, so there is nobody who comes
 # back.
 
 # %%

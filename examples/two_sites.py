@@ -43,13 +43,13 @@ def shell(place: str, command: str) -> None:
 def patients(rows: int, age: float, seed: int) -> pd.DataFrame:
     """Invented patients of a hospital."""
     chance = np.random.default_rng(seed)
-    ages = chance.normal(age, 9, rows).clip(18, 100).astype(int)
+    ages = chance.normal(age, 7, rows).clip(18, 100).astype(int)
     days = chance.poisson(ages / 12)
     risk = chance.random(rows) < 0.05 + 0.01 * days
     return pd.DataFrame({"age": ages, "days": days.clip(0, 30), "readmitted": np.where(risk, "yes", "no")})
 
 
-north, south = patients(3000, 45, seed=1), patients(5000, 68, seed=2)
+north, south = patients(3000, 45, seed=1), patients(5000, 70, seed=2)
 north.to_csv(folder / "north" / "patients.csv", index=False)
 south.to_csv(folder / "south" / "patients.csv", index=False)
 
