@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import shlex
 import subprocess
 import sys
@@ -324,6 +325,16 @@ def test_progress_tells_the_time_left_in_colour_unless_that_is_not_wanted(monkey
         sys.stderr.write(".")
     say.hush(False)
     assert silent == [b"."]
+
+
+def test_where_nobody_knows_the_end_the_time_so_far_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    with terminal(monkeypatch) as shown, show.progress() as display:
+        display.stage("embedding", None)(1234)
+        display.working("reporting")
+    told = re.sub(rb"\x1b\[[0-9;?]*[A-Za-z]", b"", shown[0]).decode()
+    assert re.search(r"Embedding .*1,234 .*00:00", told) or re.search(r"Embedding .*1234/1234", told)
+    assert re.search(r"Report .*00:00 so far", told)
+    assert "/?" not in told
 
 
 def widest(text: str) -> int:

@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
+import io
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any
+from functools import wraps
+from typing import Any, ParamSpec
 
 import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
+from matplotlib.text import Text
 from numpy.typing import NDArray
 
 from dpearl.card import visible
 from dpearl.codec import ColumnCodec
 from dpearl.coded import bin_count, bin_names
 from dpearl.grid import BINS
-from dpearl.svg import PAGE, Palette, svg
+from dpearl.svg import PAGE, PAPER, Palette, svg, write_figure
 
 SHOWN, LETTERS = 14, 22
 """Most levels in a chart, and most letters of a name in it."""
+
+ACROSS = 4
+"""Charts side by side in a figure."""
+
+P = ParamSpec("P")
 
 Series = Mapping[str, NDArray[np.float64]]
 """A number for each name along a chart, by what it is a number of."""
@@ -83,6 +91,49 @@ def matrix(title: str, values: NDArray[np.float64], down: Sequence[str], across:
         place.set(xlim=(-0.5, len(across) - 0.5), ylim=(len(down) - 0.5, -0.5), aspect="equal")
         place.spines[:].set_visible(False)
         return svg(figure, title)
+
+
+class Drawing(Figure):
+    """A figure that notebooks show by themselves, without pyplot and its windows."""
+
+    def _repr_png_(self) -> bytes:
+        file = io.BytesIO()
+        write_figure(self, file, format="png", dpi=90)
+        return file.getvalue()
+
+
+def styled(draw_it: Callable[P, Drawing]) -> Callable[P, Drawing]:
+    """In our style, whatever the user's is; and names are never read as formulas, then or when the figure is saved."""
+
+    @wraps(draw_it)
+    def drawn(*args: P.args, **kwargs: P.kwargs) -> Drawing:
+        with style(PAPER):
+            figure = draw_it(*args, **kwargs)
+            figure.draw_without_rendering()
+            for text in figure.findobj(Text):
+                text.set_parse_math(False)
+        return figure
+
+    return drawn
+
+
+@styled
+def columns_of(charts: Mapping[str, Bars], title: str = "") -> Drawing:
+    """A chart for each column."""
+    across = min(ACROSS, max(len(charts), 1))
+    down = math.ceil(len(charts) / across)
+    figure = Drawing(figsize=(4.2 * across, 3.1 * down + 0.5), layout="constrained")
+    places = figure.subplots(down, across, squeeze=False).ravel()
+    handles: dict[str, Any] = {}
+    for place, (name, chart) in zip(places, charts.items(), strict=False):
+        draw(place, shown(chart), PAPER)
+        place.set_title(short(name, 2 * LETTERS), loc="left", fontsize=11, fontweight="bold")
+        handles |= dict(zip(*reversed(place.get_legend_handles_labels()), strict=True))
+    for place in places[len(charts) :]:
+        place.set_axis_off()
+    figure.suptitle(title, fontsize=13)
+    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=max(len(handles), 1))
+    return figure
 
 
 def bins_along(column: ColumnCodec, most: int = BINS) -> int:

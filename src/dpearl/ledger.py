@@ -1,7 +1,8 @@
 """What has been spent on one dataset: append-only, hash-chained, charged before anything is released.
 
 One JSON line per entry, each holding the SHA-256 of the line before. Charges compose exactly
-(μ² adds up), so the total is one ε at the ledger's δ. A file lock keeps two processes apart.
+(μ² adds up), so the total is one ε at the ledger's δ. Later budgets may follow from earlier releases, as long as the total
+does not: to stop at a Σμ² set in advance is a privacy filter (Smith & Thakurta 2022). A file lock keeps two processes apart.
 """
 
 from __future__ import annotations

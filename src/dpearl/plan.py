@@ -52,9 +52,14 @@ class Forecast:
 
     @property
     def warnings(self) -> list[str]:
-        """What will be slow, left out or lost, and what to do about it."""
-        design = self.offer.sketch["embedding"]
+        """What promises little, will be slow, left out or lost, and what to do about it."""
+        design, delta = self.offer.sketch["embedding"], self.offer.budget.delta
         found: list[str] = []
+        if delta * self.rows >= 1:
+            found.append(
+                f"delta {delta:g} is no less than one in {self.rows:,} rows: a definition that lets so many be shown outright "
+                f"promises little; choose --delta below {1 / self.rows:.0e}"
+            )
         pairs = design.find(Pairs)
         if pairs is None:
             return found

@@ -53,7 +53,9 @@ def facts(release: Release) -> dict[str, Any]:
         "stages": {
             name: {
                 "share": release.mus[name] ** 2 / total,
-                "epsilon_alone": epsilon_of(release.mus[name], release.budget.delta),
+                "epsilon_alone": epsilon_of(
+                    release.mus[name], release.budget.delta - stage.design.lost(stage.sigmas, release.unit)
+                ),
                 "design": stage.design.digest,
                 "blocks": _blocks(stage),
             }

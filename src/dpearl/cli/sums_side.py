@@ -51,7 +51,7 @@ StudyFile = Annotated[Path | None, typer.Option("--study", help="What sites agre
 
 app = verbs()
 
-_SUM_NEXT = "dpearl release {}... --epsilon 1 --ledger ledger.jsonl -o release.dpearl"
+_SUM_NEXT = "dpearl release {} --epsilon 1 --ledger ledger.jsonl -o release.dpearl, with the sums of all other shards"
 """What becomes of partial sums."""
 
 
