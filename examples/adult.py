@@ -90,7 +90,6 @@ step = 1
 kind = "category"
 levels = ["<=50K", ">50K"]
 """
-(folder / "schema.toml").write_text(SCHEMA)
 
 # %% [markdown]
 # ## The plan: what a budget buys
@@ -99,6 +98,7 @@ levels = ["<=50K", ">50K"]
 # noise, and the plan tells how much. Not content? Choose again, it is free.
 
 # %%
+(folder / "schema.toml").write_text(SCHEMA)
 shell("dpearl plan --schema schema.toml --rows 8000 --epsilon 1")
 
 # %% [markdown]

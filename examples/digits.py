@@ -1,8 +1,9 @@
 # %% [markdown]
 # # Handwritten digits, from pictures to a grid of synthetic pictures
 #
-# Somebody's handwriting is personal. Here are 1,797 small pictures of digits, 8 × 8 pixels, that scikit-learn
-# carries. We make others like them, such that none of the writers can be told from what we give away.
+# Here are 1,797 small pictures of handwritten digits, 8 × 8 pixels, that scikit-learn carries. We make others like
+# them, such that what we give away hangs little on any one picture. (One picture is protected. Where a writer has
+# many, protect writers: name them in a `person` column, as the hospital example does.)
 
 # %%
 import time

@@ -135,6 +135,7 @@ levels = ["female", "male"]
 kind = "number"
 lower = 0.3
 upper = 500
+step = 0.1
 log = true
 missing = true              # not everybody is measured, and that too is worth keeping
 
