@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 USE := $(VENV)/.use
 DEV := $(VENV)/.dev
 
-.PHONY: demo test lint docs bench bench-paper bench-peers soak mutants attacks wheel smoke versions clean
+.PHONY: demo test lint docs notebooks bench bench-paper bench-peers soak mutants attacks wheel smoke versions clean
 
 $(USE): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -32,6 +32,9 @@ docs: export NO_MKDOCS_2_WARNING = 1
 docs: $(DEV)
 	$(BIN)/python -m handbook
 	$(BIN)/python -m mkdocs build --strict
+
+notebooks: $(DEV)
+	$(BIN)/python examples
 
 bench: $(DEV)
 	$(BIN)/python -m bench.owner
