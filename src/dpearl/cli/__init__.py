@@ -6,15 +6,15 @@ import io
 import os
 import sys
 
-from dpearl.cli import judges, owner_side, public_side, show, sums_side, whole_way
+from dpearl.cli import judges, owner_side, public_side, show, signatures, sums_side, whole_way
 from dpearl.cli.app import app
 from dpearl.errors import DpearlError, Interrupted
 
-__all__ = ["app", "judges", "main", "owner_side", "public_side", "sums_side", "whole_way"]
+__all__ = ["app", "judges", "main", "owner_side", "public_side", "signatures", "sums_side", "whole_way"]
 
 _INTERRUPTED = 130
 _ORDER = (
-    *("synth", "demo", "schema", "plan", "release", "inspect", "train", "sample", "report", "evaluate"),
+    *("synth", "demo", "schema", "plan", "release", "inspect", "sign", "verify", "train", "sample", "report", "evaluate"),
     *("ledger", "embed", "merge", "study", "audit"),
 )
 app.registered_commands.sort(key=lambda command: _ORDER.index(getattr(command.callback, "__name__", "")))
