@@ -20,7 +20,9 @@ SOURCE = Path(dpearl.__file__).parent
 TORCH = {
     *("generator", "mixture", "pictures", "distance", "critic", "checkpoint", "fitting", "train", "synthesizer", "imagery"),
 }
-PUBLIC = {"release", "statement", "sign", "design", "codec", "schema", "settings", "condition", "write", *TORCH} - {"imagery"} | {
+PUBLIC = {"release", "statement", "sign", "letters", "design", "codec", "schema", "settings", "condition", "write", *TORCH} - {
+    "imagery"
+} | {
     *("grid", "density", "moment", "coded", "precision", "goodness", "plot", "svg", "report.page", "report.public"),
     *("measurement", "questions", "bounds", "modes", "octaves", "frames"),
 }

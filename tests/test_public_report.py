@@ -26,6 +26,7 @@ from dpearl.distance import learnable_rows
 from dpearl.embeddings.characteristic import UNIT
 from dpearl.engines.local import Local
 from dpearl.goodness import BlockFit, Fit, block_fits
+from dpearl.letters import visible
 from dpearl.owner import Offer, recipe_with, release_rows
 from dpearl.plan import forecast
 from dpearl.precision import Intervals, estimated_rows, measured_counts, measured_shares, noises
@@ -36,7 +37,6 @@ from dpearl.report.public import MARK, public_report
 from dpearl.schema import Schema, parse_schema
 from dpearl.settings import Settings
 from dpearl.statement import best_guess, privacy_statement
-from dpearl.svg import visible
 from dpearl.synthesizer import Synthesizer, save_synthesizer
 from dpearl.train import fit
 

@@ -20,8 +20,9 @@ from numpy.typing import NDArray
 from dpearl import container
 from dpearl.codec import Codec, ColumnCodec
 from dpearl.coded import Coded, bin_count, bin_names
+from dpearl.letters import visible
 from dpearl.schema import Schema
-from dpearl.svg import PAGE, PAPER, Palette, save, svg, visible
+from dpearl.svg import PAGE, PAPER, Palette, save, svg
 
 SHOWN, LETTERS, ACROSS = 14, 22, 4
 """Most levels in a chart, most letters of a name in it, and charts side by side in a file."""

@@ -8,13 +8,14 @@ from __future__ import annotations
 import hashlib
 import io
 import re
-import unicodedata
 import warnings
 from dataclasses import dataclass
 from typing import Any
 from xml.etree import ElementTree
 
 from matplotlib.figure import Figure
+
+from dpearl.letters import visible
 
 
 @dataclass(frozen=True)
@@ -74,14 +75,3 @@ def _on_page(key: str, value: str, own: str) -> str:
         value = re.sub("'DejaVu Sans'[^;]*", "var(--letters)", value)
         return re.sub("#01020[0-5]", lambda found: f"var(--{_VARIABLES[found[0]]})", value)
     return value.replace("#", f"#{own}-") if key.endswith(("href", "clip-path")) else value
-
-
-def visible(text: str) -> str:
-    """Text whose control characters and changes of direction are replaced by a sign, so that no name can act on its reader."""
-    return "".join("\N{REPLACEMENT CHARACTER}" if _acts(letter) else letter for letter in text)
-
-
-def _acts(letter: str) -> bool:
-    turns = unicodedata.bidirectional(letter) in {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
-    odd = unicodedata.category(letter) in {"Cc", "Cs", "Zl", "Zp"} or ord(letter) & 0xFFFE == 0xFFFE
-    return letter not in "\n\t" and (turns or odd)

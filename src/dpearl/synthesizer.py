@@ -154,7 +154,7 @@ def load_synthesizer(path: str | Path) -> Synthesizer:
         if not all(np.isfinite(array).all() for array in weights.values()):
             raise ValueError("weights")
         training = dict(meta["training"])
-    except (KeyError, TypeError, ValueError, RuntimeError):
+    except (*container.UNFIT, RuntimeError):
         raise FileError(f"{path}: is damaged: its parts do not fit together") from None
     return Synthesizer(release, generator.eval(), training)
 

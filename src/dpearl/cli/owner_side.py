@@ -136,7 +136,7 @@ def release(
         with closing(engine_named(engine, scheduler, threads, memory)) as chosen_engine, show.progress() as bars:
             made = owner.release_rows(rows, offer, ledger, output.name, chosen_engine, bars.stage)
     save_charged(made, output, ledger)
-    print(privacy_statement(made))
+    show.say(privacy_statement(made))
     show.note(f"\nWritten to {output}. {spending(ledger)}")
 
 

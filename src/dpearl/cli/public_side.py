@@ -37,10 +37,11 @@ from dpearl.condition import parse_where
 from dpearl.design import Design
 from dpearl.embed import PARTIAL
 from dpearl.errors import FileError, Interrupted, UsageError
+from dpearl.letters import one_line
 from dpearl.release import CHECKPOINT, MODEL, RELEASE, Release, load_release, load_release_inside
 from dpearl.settings import AnySettings, Omega, Settings, check_seed, settings_for
 from dpearl.statement import facts, privacy_statement
-from dpearl.write import check_output, write_rows
+from dpearl.write import check_output, formulas, write_rows
 
 if TYPE_CHECKING:
     from dpearl.moment import Moment, Watch
@@ -56,11 +57,11 @@ def inspect(
     fit_kind(file)
     opened, training = load_release_inside(file)
     if as_json:
-        print(json.dumps({**facts(opened), **({"training": training} if training else {})}, indent=2))
+        show.say(json.dumps({**facts(opened), **({"training": training} if training else {})}, indent=2))
         return
-    print(privacy_statement(opened))
+    show.say(privacy_statement(opened))
     if training:
-        print(f"  Model   {', '.join(f'{name} {value}' for name, value in training.items())}")
+        show.say(one_line(f"  Model   {', '.join(f'{name} {value}' for name, value in training.items())}"))
 
 
 @app.command()
@@ -183,6 +184,11 @@ def sample_to(model: Synthesizer, rows: int, output: Path, where: dict[str, str]
     tables = model.chunks(rows, where, seed)
     done = bars.stage("sampling", rows)
     write_rows((show.told(table, done) for table in tables), model.codec.schema, output)
+    risky = formulas(model.codec.schema) if output.suffix.lower() == ".csv" else []
+    if risky:
+        more = f", and {len(risky) - 1} more," if risky[1:] else ""
+        remedy = "the cells are as the schema has them, so import these columns as text, or sample to .parquet"
+        show.note(f"WARNING: {output}: a spreadsheet would take {risky[0]}{more} for a formula; {remedy}")
 
 
 @contextmanager

@@ -21,6 +21,7 @@ from rich.table import Table
 
 from dpearl.audit import Finding
 from dpearl.ledger import Ledger
+from dpearl.letters import one_line, visible
 from dpearl.plan import Forecast
 
 if TYPE_CHECKING:
@@ -98,38 +99,43 @@ def told(table: pa.Table, done: Callable[[int], None]) -> pa.Table:
     return table
 
 
+def say(text: str) -> None:
+    """The result, for people: whatever names are in it, they do nothing to a terminal."""
+    print(visible(text))
+
+
 def note(text: str) -> None:
     """A remark that is not the result."""
-    print(text, file=sys.stderr)
+    print(visible(text), file=sys.stderr)
 
 
 def mistake(text: str) -> None:
     """What the user did wrong, in one line whatever names are in it."""
-    note(f"dpearl: {' '.join(text.splitlines())}")
+    note(f"dpearl: {one_line(' '.join(text.splitlines()))}")
 
 
 def forecast(made: Forecast) -> None:
     """What the budget buys, in words and a small table."""
     offer = made.offer
-    print(f"With epsilon {offer.budget.epsilon:g}, delta {offer.budget.delta:g}, protecting {offer.unit}, a table of about")
-    print(f"{made.rows:,} rows gives (recipe {offer.recipe.name}):\n")
+    say(f"With epsilon {offer.budget.epsilon:g}, delta {offer.budget.delta:g}, protecting {offer.unit}, a table of about")
+    say(f"{made.rows:,} rows gives (recipe {offer.recipe.name}):\n")
     table = Table("stage", "block", "values", "budget", "noise/signal", "verdict")
     for line in made.lines:
         found = f"{line.values:,}" if line.values else "as found"
         values = (line.stage, line.family, found, f"{100 * line.share:.1f}%", _small(line.noise), line.verdict)
         table.add_row(*values)
     Console(width=100).print(table)
-    print("Noise/signal: standard deviation of the noise on an average, over the largest value it can have.")
+    say("Noise/signal: standard deviation of the noise on an average, over the largest value it can have.")
     if made.embedding_cost > 0:
         first = "Looking at single columns first" if made.lines[-1].family == "pairs" else "Finding the scale privately"
-        print(f"{first} makes the noise of the embedding {100 * made.embedding_cost:.1f}% larger.")
+        say(f"{first} makes the noise of the embedding {100 * made.embedding_cost:.1f}% larger.")
     for asked, columns in made.asked.items():
         of = "1 column" if columns == 1 else f"{columns} columns"
-        print(f"Estimating the {asked} of {of} makes the noise of the embedding {100 * made.costs[asked]:.1f}% larger.")
+        say(f"Estimating the {asked} of {of} makes the noise of the embedding {100 * made.costs[asked]:.1f}% larger.")
     for warning in made.warnings:
-        print(f"\nWARNING: {warning}.")
+        say(f"\nWARNING: {warning}.")
     if not made.hopeful:
-        print(
+        say(
             f"\nWARNING: {made.rows:,} rows are too few to hope for useful data at this budget; about {made.rows_needed:,} rows "
             "would do,\nor a larger epsilon, fewer columns, or a label with fewer levels."
         )
@@ -141,20 +147,20 @@ def _small(value: float) -> str:
 
 def ledger(book: Ledger, path: str) -> None:
     """A ledger in plain words."""
-    print(f"{path}: budget epsilon {book.budget.epsilon:g} at delta {book.budget.delta:g}")
+    say(f"{path}: budget epsilon {book.budget.epsilon:g} at delta {book.budget.delta:g}")
     for time, earlier in book.budgets[:-1]:
-        print(f"  earlier total, set {time}: epsilon {earlier.epsilon:g} at delta {earlier.delta:g}")
+        say(one_line(f"  earlier total, set {time}: epsilon {earlier.epsilon:g} at delta {earlier.delta:g}"))
     for number, charge in enumerate(book.charges, start=1):
-        print(f"  {number}. {charge.time}  {charge.output or 'release'}  mu {charge.mu:.4f}, plan {charge.plan[:12]}")
-        print(f"     protecting {charge.unit}")
+        say(one_line(f"  {number}. {charge.time}  {charge.output or 'release'}  mu {charge.mu:.4f}, plan {charge.plan[:12]}"))
+        say(f"     protecting {charge.unit}")
     if not book.charges:
-        print("  nothing has been released")
+        say("  nothing has been released")
     charges = "1 charge" if len(book.charges) == 1 else f"{len(book.charges)} charges"
-    print(f"Spent together: epsilon {book.spent:.4f}; the chain of {charges} is intact.")
+    say(f"Spent together: epsilon {book.spent:.4f}; the chain of {charges} is intact.")
     if book.left < 0.01 * book.budget.epsilon:
-        print("Nothing worth a release is left.")
+        say("Nothing worth a release is left.")
     else:
-        print(f"One further release may take up to epsilon {book.left:.4f}: releases compose by adding mu squared.")
+        say(f"One further release may take up to epsilon {book.left:.4f}: releases compose by adding mu squared.")
 
 
 def findings(found: list[Finding]) -> None:

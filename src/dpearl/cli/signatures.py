@@ -57,11 +57,11 @@ def verify(
         release, who = load_release_inside(file)[0], None
     else:
         release, who = signing.verify(file, signature or signature_of(file), public_key)
-    print(f"{file}: {_accounting(release)}")
+    show.say(f"{file}: {_accounting(release)}")
     if who:
-        print(f"Good signature by the key {who}.")
+        show.say(f"Good signature by the key {who}.")
     else:
-        print("No public key was given: who made this file, and whether its noise was drawn, is not checked.")
+        show.say("No public key was given: who made this file, and whether its noise was drawn, is not checked.")
 
 
 def _accounting(release: Release) -> str:

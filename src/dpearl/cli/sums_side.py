@@ -130,7 +130,7 @@ def merge(
         agreed = sites.load_study(study)
         made = sites.open_release(agreed, [sites.load_share(part, agreed, sites.COMBINED) for part in parts])
         save_release(made, output)
-        print(privacy_statement(made))
+        show.say(privacy_statement(made))
         told = f"\nWritten to {output}. Each site has charged its own ledger."
     else:
         agreed = sites.load_study(study)

@@ -95,7 +95,7 @@ def synth(
             sample_to(model, rows, output, {}, seed, bars)
     if report is not None:
         report_to(model, report, charge_of(made, ledger))
-    print(privacy_statement(made))
+    show.say(privacy_statement(made))
     kept = f"beside it {released.name} and {trained.name}"
     told = "" if report is None else f" The public report is {report}."
     show.note(f"\n{rows:,} synthetic rows in {output}{bars.summary}; {kept}.{told} {spending(ledger)}")
@@ -147,11 +147,11 @@ def demo(
     tables = {"real rows": real, "synthetic rows": csv.read_csv(files["synthetic.csv"])}
     plot.histograms(tables, made.schema, _DEMO_TITLE, files["histograms.png"])
     report_to(model, files["report.html"], charge_of(made, files["ledger.jsonl"]))
-    print(f"\n{privacy_statement(made)}\n")
+    show.say(f"\n{privacy_statement(made)}\n")
     show.ledger(ledgers.read_ledger(files["ledger.jsonl"]), str(files["ledger.jsonl"]))
-    print(f"\nLeft in {folder}/{bars.summary}:")
+    show.say(f"\nLeft in {folder}/{bars.summary}:")
     for name, what in _DEMO_FILES.items():
-        print(f"  {name:15} {what}")
+        show.say(f"  {name:15} {what}")
 
 
 _DEMO_TITLE = (
