@@ -28,6 +28,8 @@ MAX_FILE = 2**28
 """Bytes of a ledger: half a million charges."""
 
 _ROOT = "0" * 64
+_LARGEST = 1e9
+"""A μ beyond any budget: the largest ε has one of some thousands."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,7 @@ class Charge:
     lost: float = 0.0
 
     def __post_init__(self) -> None:
-        if not (0 < float(self.mu) < math.inf and 0 < self.delta < 1 and 0 <= self.lost < 1):
+        if not (0 < float(self.mu) < _LARGEST and 0 < self.delta < 1 and 0 <= self.lost < 1):
             raise UsageError("a charge has a positive mu, a delta below 1, and loses a part of it")
         if type(self.unit.rows_per_person) is not int or not all(isinstance(text, str) for text in self._texts):
             raise UsageError("a charge says in words what it was, and for how many rows of a person")

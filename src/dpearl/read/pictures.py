@@ -6,6 +6,7 @@ import lzma
 import math
 import os
 import struct
+import sys
 import tokenize
 import warnings
 import zipfile
@@ -136,8 +137,20 @@ class NpzSource:
         shape, dtype = self._shapes[name]
         values = np.frombuffer(stream.read(size * self._width(name)), dtype).reshape(size, *shape[1:])
         if len(shape) == 1:
-            return object_texts(values) if dtype.kind in "SU" else pa.array(values.astype(dtype.newbyteorder("=")))
+            return object_texts(_letters(values)) if dtype.kind in "SU" else pa.array(values.astype(dtype.newbyteorder("=")))
         return picture_cells(values, f"{self.where}: array {name!r}")
+
+
+def _letters(texts: NDArray[Any]) -> NDArray[Any]:
+    """Text whose letters exist: NumPy breaks down on a code beyond Unicode, and a cell must not."""
+    if texts.dtype.kind != "U" or not texts.dtype.itemsize:
+        return texts
+    codes = texts.astype(texts.dtype.newbyteorder("=")).view(np.uint32)
+    return (
+        np.where(codes > sys.maxunicode, ord("\N{REPLACEMENT CHARACTER}"), codes)
+        .astype(np.uint32)
+        .view(texts.dtype.newbyteorder("="))
+    )
 
 
 def arrays(path: Path) -> dict[str, NDArray[Any]]:
