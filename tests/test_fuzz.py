@@ -8,7 +8,6 @@ from __future__ import annotations
 import random
 
 import pytest
-
 from bench.fuzz.mutate import mutated
 from bench.fuzz.seeds import CORPUS
 from bench.fuzz.targets import TARGETS
