@@ -26,7 +26,7 @@ lint: $(DEV)
 	$(BIN)/mypy
 
 test: lint
-	$(BIN)/pytest
+	$(BIN)/pytest -n auto --maxprocesses 4 --dist worksteal
 
 bench: $(DEV)
 	$(BIN)/python -m bench.owner

@@ -17,6 +17,7 @@ import zlib
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ import pytest
 from safetensors.numpy import save
 
 from dpearl import RECIPES, Budget, Offer, container, fit, load_release, release_rows, save_release, save_synthesizer
+from dpearl.canonical import canonical
 from dpearl.container import pack
 from dpearl.draft import draft, written
 from dpearl.embed import load_partial, save_partial
@@ -124,7 +126,7 @@ def test_no_value_anywhere_in_a_file_breaks_its_reader(kept: dict[str, Path], ki
     refused = 0
     for place in places:
         for value in NASTY:
-            path = forged(kept[kind], tmp_path / "forged", lambda meta, place=place, value=value: put(meta, place, value))
+            path = forged(kept[kind], tmp_path / "forged", partial(put, place=place, value=value))
             for opened in OPEN[kind]:
                 try:
                     opened(path)
@@ -209,8 +211,8 @@ def chained(*entries: Any) -> str:
     """A ledger whose hashes are right, whatever its entries say."""
     lines, previous = [], "0" * 64
     for entry in entries:
-        digest = hashlib.sha256(previous.encode() + container.canonical(entry)).hexdigest()
-        lines.append(container.canonical({"entry": entry, "hash": digest, "previous": previous}).decode() + "\n")
+        digest = hashlib.sha256(previous.encode() + canonical(entry)).hexdigest()
+        lines.append(canonical({"entry": entry, "hash": digest, "previous": previous}).decode() + "\n")
         previous = digest
     return "".join(lines)
 
@@ -220,12 +222,13 @@ CHARGE = {
     **{"kind": "charge", "mu": 0.1, "delta": 1e-5, "relation": "add-remove", "rows_per_person": 1},
     **{"plan": "p", "output": "o", "time": "t", "lost": 0.0},
 }
-ODD_CHARGES = [
+NO_TEXTS: list[Any] = [5, None, {"a": 1}, ["x"]]
+ODD_CHARGES: list[dict[str, Any]] = [
     *({"mu": value} for value in ("x", None, [], -1, 0, 10**400, "1e400")),
     *({"lost": value} for value in (-1e-6, -1e9, 1, "1e400", None, 10**400)),
     *({"delta": value} for value in (0, 1, "d", None)),
     *({"rows_per_person": value} for value in (0, 1.5, "2", 10**400, True, None)),
-    *({name: value} for name in ("plan", "output", "time") for value in (5, None, {"a": 1}, ["x"])),
+    *({name: value} for name in ("plan", "output", "time") for value in NO_TEXTS),
     *({"relation": value} for value in ("friends", None, 3)),
     {"kind": ["x"]},
 ]

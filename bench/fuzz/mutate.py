@@ -56,7 +56,8 @@ def _bytes(data: bytes, chance: random.Random) -> bytes:
         elif what == 1:
             changed[place:place] = chance.choice(_WORDS)
         elif what == 2:
-            changed[place : place + len(word)] = (word := chance.choice(_WORDS))
+            word = chance.choice(_WORDS)
+            changed[place : place + len(word)] = word
         elif what == 3:
             del changed[place : min(end, place + 64)]
         elif what == 4:

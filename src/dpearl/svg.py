@@ -37,7 +37,7 @@ _VARIABLES = dict(zip((PAGE.ink, PAGE.rule, *PAGE.series), ("ink", "rule", "one"
 def svg(figure: Figure, title: str) -> str:
     """A figure in the colours of PAGE, to be put into a page as it is; the title is for those who cannot see it."""
     file = io.StringIO()
-    save(figure, file, format="svg", transparent=True, metadata={"Date": None})
+    write_figure(figure, file, format="svg", transparent=True, metadata={"Date": None})
     own = hashlib.sha256(f"{title}{file.getvalue()}".encode()).hexdigest()[:8]
     root = ElementTree.fromstring(file.getvalue())
     _strip(root)
@@ -52,7 +52,7 @@ def svg(figure: Figure, title: str) -> str:
     return ElementTree.tostring(root, encoding="unicode")
 
 
-def save(figure: Figure, file: Any, **form: Any) -> None:
+def write_figure(figure: Figure, file: Any, **form: Any) -> None:
     """Write a figure; letters that the drawing's own font lacks are no mistake."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from")

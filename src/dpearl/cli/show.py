@@ -1,11 +1,12 @@
-"""What people see: progress on stderr, tables and sentences on stdout."""
+"""What people see: progress on stderr; tables, sentences and JSON on stdout."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from rich.console import Console
@@ -20,9 +21,12 @@ from rich.progress import (
 from rich.table import Table
 
 from dpearl.audit import Finding
+from dpearl.cli import say
 from dpearl.ledger import Ledger
-from dpearl.letters import one_line, visible
+from dpearl.letters import one_line
 from dpearl.plan import Forecast
+from dpearl.release import Release
+from dpearl.statement import facts, privacy_statement
 
 if TYPE_CHECKING:
     from dpearl.moment import Moment
@@ -40,6 +44,7 @@ _STAGES = {
     "measuring": "Measuring",
     "learning": "Learning",
     "attacking": "Attacking",
+    "auditing": "Auditing",
 }
 _WIDE = 120
 """Columns of a terminal that has room for what the critic does."""
@@ -89,7 +94,7 @@ def progress() -> Iterator[Bars]:
         TextColumn("{task.fields[told]}"),
     )
     console = Console(stderr=True)
-    with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as bars:
+    with Progress(*columns, console=console, disable=say.is_quiet() or not console.is_terminal, transient=True) as bars:
         yield Bars(bars)
 
 
@@ -99,43 +104,51 @@ def told(table: pa.Table, done: Callable[[int], None]) -> pa.Table:
     return table
 
 
-def say(text: str) -> None:
-    """The result, for people: whatever names are in it, they do nothing to a terminal."""
-    print(visible(text))
+def as_json(told: Mapping[str, Any]) -> None:
+    """A result for programs."""
+    say.result(json.dumps(told, indent=2, allow_nan=False))
 
 
-def note(text: str) -> None:
-    """A remark that is not the result."""
-    print(visible(text), file=sys.stderr)
+def statement(release: Release, json_wanted: bool, training: Mapping[str, Any] | None = None) -> None:
+    """What a release promises, in words or as JSON, and how a model of it was trained."""
+    if json_wanted:
+        as_json({**facts(release), **({"training": training} if training else {})})
+        return
+    say.result(privacy_statement(release))
+    if training:
+        say.result(one_line(f"  Model   {', '.join(f'{name} {value}' for name, value in training.items())}"))
 
 
-def mistake(text: str) -> None:
-    """What the user did wrong, in one line whatever names are in it."""
-    note(f"dpearl: {one_line(' '.join(text.splitlines()))}")
+def _table(table: Table) -> None:
+    """As wide as the terminal is, or as COLUMNS says; wide enough for everything where nobody looks."""
+    console = Console()
+    if not console.is_terminal and "COLUMNS" not in os.environ:
+        console = Console(width=_WIDE)
+    console.print(table)
 
 
 def forecast(made: Forecast) -> None:
     """What the budget buys, in words and a small table."""
     offer = made.offer
-    say(f"With epsilon {offer.budget.epsilon:g}, delta {offer.budget.delta:g}, protecting {offer.unit}, a table of about")
-    say(f"{made.rows:,} rows gives (recipe {offer.recipe.name}):\n")
+    say.result(f"With epsilon {offer.budget.epsilon:g}, delta {offer.budget.delta:g}, protecting {offer.unit}, a table of about")
+    say.result(f"{made.rows:,} rows gives (recipe {offer.recipe.name}):\n")
     table = Table("stage", "block", "values", "budget", "noise/signal", "verdict")
     for line in made.lines:
         found = f"{line.values:,}" if line.values else "as found"
         values = (line.stage, line.family, found, f"{100 * line.share:.1f}%", _small(line.noise), line.verdict)
         table.add_row(*values)
-    Console(width=100).print(table)
-    say("Noise/signal: standard deviation of the noise on an average, over the largest value it can have.")
+    _table(table)
+    say.result("Noise/signal: standard deviation of the noise on an average, over the largest value it can have.")
     if made.embedding_cost > 0:
         first = "Looking at single columns first" if made.lines[-1].family == "pairs" else "Finding the scale privately"
-        say(f"{first} makes the noise of the embedding {100 * made.embedding_cost:.1f}% larger.")
+        say.result(f"{first} makes the noise of the embedding {100 * made.embedding_cost:.1f}% larger.")
     for asked, columns in made.asked.items():
         of = "1 column" if columns == 1 else f"{columns} columns"
-        say(f"Estimating the {asked} of {of} makes the noise of the embedding {100 * made.costs[asked]:.1f}% larger.")
+        say.result(f"Estimating the {asked} of {of} makes the noise of the embedding {100 * made.costs[asked]:.1f}% larger.")
     for warning in made.warnings:
-        say(f"\nWARNING: {warning}.")
+        say.result(f"\nWARNING: {warning}.")
     if not made.hopeful:
-        say(
+        say.result(
             f"\nWARNING: {made.rows:,} rows are too few to hope for useful data at this budget; about {made.rows_needed:,} rows "
             "would do,\nor a larger epsilon, fewer columns, or a label with fewer levels."
         )
@@ -147,20 +160,22 @@ def _small(value: float) -> str:
 
 def ledger(book: Ledger, path: str) -> None:
     """A ledger in plain words."""
-    say(f"{path}: budget epsilon {book.budget.epsilon:g} at delta {book.budget.delta:g}")
+    say.result(f"{path}: budget epsilon {book.budget.epsilon:g} at delta {book.budget.delta:g}")
     for time, earlier in book.budgets[:-1]:
-        say(one_line(f"  earlier total, set {time}: epsilon {earlier.epsilon:g} at delta {earlier.delta:g}"))
+        say.result(one_line(f"  earlier total, set {time}: epsilon {earlier.epsilon:g} at delta {earlier.delta:g}"))
     for number, charge in enumerate(book.charges, start=1):
-        say(one_line(f"  {number}. {charge.time}  {charge.output or 'release'}  mu {charge.mu:.4f}, plan {charge.plan[:12]}"))
-        say(f"     protecting {charge.unit}")
+        say.result(
+            one_line(f"  {number}. {charge.time}  {charge.output or 'release'}  mu {charge.mu:.4f}, plan {charge.plan[:12]}")
+        )
+        say.result(f"     protecting {charge.unit}")
     if not book.charges:
-        say("  nothing has been released")
+        say.result("  nothing has been released")
     charges = "1 charge" if len(book.charges) == 1 else f"{len(book.charges)} charges"
-    say(f"Spent together: epsilon {book.spent:.4f}; the chain of {charges} is intact.")
-    if book.left < 0.01 * book.budget.epsilon:
-        say("Nothing worth a release is left.")
+    say.result(f"Spent together: epsilon {book.spent:.4f}; the chain of {charges} is intact.")
+    if not book.worth_a_release:
+        say.result("Nothing worth a release is left.")
     else:
-        say(f"One further release may take up to epsilon {book.left:.4f}: releases compose by adding mu squared.")
+        say.result(f"One further release may take up to epsilon {book.left:.4f}: releases compose by adding mu squared.")
 
 
 def findings(found: list[Finding]) -> None:
@@ -175,4 +190,4 @@ def findings(found: list[Finding]) -> None:
             "ok" if finding.passed else "FAILED",
         )
         table.add_row(*row)
-    Console(width=110).print(table)
+    _table(table)

@@ -32,7 +32,7 @@ _ROWS = 2**12
 _MODES = {1: ("L", "1"), 3: ("RGB",)}
 _SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp")
 _FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP")
-_LARGEST = 2**26
+_LARGEST, _BATCH = 2**26, 2**24
 _ZIP_ERRORS = (
     *(OSError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error, tokenize.TokenError),
     *(ArithmeticError, EOFError, LookupError, MemoryError, RecursionError, RuntimeError, SyntaxError, TypeError, ValueError),
@@ -120,7 +120,7 @@ class NpzSource:
                 streams = {name: archive.open(f"{name}.npy") for name in schema.reads}
                 for stream in streams.values():
                     _npy_header(stream)
-                step = max(1, min(_ROWS, _LARGEST // max(1, *map(self._width, schema.reads))))
+                step = max(1, min(_ROWS, _BATCH // max(1, *map(self._width, schema.reads))))
                 for start in range(0, max(lengths.values()), step):
                     size = min(step, max(lengths.values()) - start)
                     cells = [self._cells(name, streams[name], size) for name in schema.reads]
