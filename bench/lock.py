@@ -114,7 +114,8 @@ def entry(taken: Taken) -> str:
 def main() -> None:
     LOCK.mkdir(exist_ok=True)
     known: set[str] = set()
-    for name, wanted in {"build": list(BUILD)} | {name: requirements(*extras) for name, extras in EXTRAS.items()}.items():
+    all_wanted = {"build": list(BUILD), **{name: requirements(*extras) for name, extras in EXTRAS.items()}}
+    for name, wanted in all_wanted.items():
         fresh = {package: taken for package, taken in resolved(wanted).items() if package not in known}
         entries = (entry(taken) for _, taken in sorted(fresh.items()))
         (LOCK / f"{name}.txt").write_text(HEAD + "".join(entries), encoding="utf-8")
