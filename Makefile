@@ -4,16 +4,35 @@ VENV := .venv
 BIN := $(VENV)/bin
 USE := $(VENV)/.use
 DEV := $(VENV)/.dev
+COMMA := ,
 
-.PHONY: demo test lint docs notebooks bench bench-paper bench-peers soak mutants attacks wheel smoke versions clean
+PIP := $(BIN)/pip install --quiet
+LOCKED ?= yes
 
-$(USE): pyproject.toml constraints.txt
+.PHONY: demo test lint docs notebooks bench bench-paper bench-peers soak mutants attacks fuzz wheel smoke versions lock audit-deps clean
+
+# Whatever pip takes has a hash in lock/. Where a platform needs more than is locked (a build of torch for CUDA does), the rest comes
+# at the versions of constraints.txt, and make says so. `make demo LOCKED=no` goes by versions alone.
+ifeq ($(LOCKED),yes)
+define install
+$(PIP) --require-hashes --no-deps --no-build-isolation $(1:%=--requirement lock/%.txt)
+$(PIP) --no-index --no-build-isolation --editable '.[$(2)]' || { \
+	echo "This platform needs more than is locked; the rest comes without hashes."; \
+	$(PIP) --constraint constraints.txt --editable '.[$(2)]'; }
+endef
+else
+define install
+$(PIP) --constraint constraints.txt --editable '.[$(2)]'
+endef
+endif
+
+$(USE): pyproject.toml constraints.txt lock/build.txt lock/use.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[train,report]'
+	$(call install,build use,train$(COMMA)report)
 	touch $@
 
-$(DEV): $(USE)
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]'
+$(DEV): $(USE) lock/dev.txt
+	$(call install,dev,dev)
 	touch $@
 
 demo: $(USE)
@@ -79,5 +98,18 @@ attacks: $(DEV)
 	$(BIN)/python -m bench.audit
 	$(BIN)/python -m bench.attacks
 
+fuzz: $(DEV)
+	$(PIP) --require-hashes --no-deps --requirement lock/fuzz.txt
+	$(BIN)/python -m bench.fuzz
+
+lock: $(DEV)
+	$(BIN)/python -m bench.lock
+
+# Known vulnerabilities of what is pinned, asked of a public service; the tool lives in an environment of its own.
+audit-deps:
+	$(PYTHON) -m venv $(VENV)-audit
+	$(VENV)-audit/bin/pip install --quiet pip-audit
+	$(VENV)-audit/bin/pip-audit --requirement constraints.txt --no-deps --disable-pip --strict
+
 clean:
-	rm -rf $(VENV) demo build dist site
+	rm -rf $(VENV) $(VENV)-audit demo build dist site

@@ -17,10 +17,10 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from numpy.typing import NDArray
 
-from dpearl.card import visible
 from dpearl.codec import ColumnCodec
 from dpearl.coded import bin_count, bin_names
 from dpearl.grid import BINS
+from dpearl.letters import visible
 from dpearl.svg import PAGE, PAPER, Palette, svg, write_figure
 
 SHOWN, LETTERS = 14, 22

@@ -26,12 +26,15 @@ from numpy.typing import NDArray
 from safetensors.numpy import load, save
 
 from dpearl.canonical import canonical
-from dpearl.errors import FileError, UsageError
+from dpearl.errors import DpearlError, FileError, UsageError
 
 VERSION = 1
 MAX_FILE = 4 * 2**30
 MAX_HEADER = 64 * 2**20
 _BLANK = "0" * 64
+
+UNFIT = (DpearlError, ArithmeticError, AssertionError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+"""What comes of parts that anybody may have written, with a right digest, when they are put together and do not fit."""
 
 
 def claim(path: str | Path) -> Path:
@@ -175,7 +178,9 @@ def read(path: str | Path, kind: str) -> tuple[dict[str, Any], dict[str, NDArray
     content = _checked_bytes(Path(path))
     try:
         meta = _meta(content)
-        found, version, digest = str(meta["format"]), int(meta["version"]), str(meta["digest"])
+        found, version, digest = str(meta["format"]), meta["version"], str(meta["digest"])
+        if type(version) is not int:
+            raise ValueError("version")
     except (ValueError, KeyError, TypeError, RecursionError):
         raise FileError(f"{path}: is not a dpearl file, or is damaged") from None
     if version > VERSION:
@@ -225,4 +230,8 @@ def _checked_bytes(path: Path, header_only: bool = False) -> bytes:
 def _meta(content: bytes) -> Any:
     """The canonical JSON inside safetensors' own header."""
     size = int.from_bytes(content[:8], "little")
-    return json.loads(json.loads(content[8 : 8 + size])["__metadata__"]["dpearl"])
+    text = json.loads(content[8 : 8 + size])["__metadata__"]["dpearl"]
+    meta = json.loads(text)
+    if canonical(meta).decode() != text:  # no key twice, no NaN: what one reader sees is what all see
+        raise ValueError("spelling")
+    return meta

@@ -26,7 +26,12 @@ from dpearl.errors import BudgetError, FileError, UsageError
 from dpearl.privacy import Budget, Relation, Unit, compose, epsilon_of
 
 DELTA = 1e-5
+MAX_FILE = 2**28
+"""Bytes of a ledger: half a million charges."""
+
 _ROOT = "0" * 64
+_LARGEST = 1e9
+"""A μ beyond any budget: the largest ε has one of some thousands."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +45,16 @@ class Charge:
     output: str
     time: str
     lost: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not (0 < float(self.mu) < _LARGEST and 0 < self.delta < 1 and 0 <= self.lost < 1):
+            raise UsageError("a charge has a positive mu, a delta below 1, and loses a part of it")
+        if type(self.unit.rows_per_person) is not int or not all(isinstance(text, str) for text in self._texts):
+            raise UsageError("a charge says in words what it was, and for how many rows of a person")
+
+    @property
+    def _texts(self) -> tuple[str, str, str]:
+        return self.plan, self.output, self.time
 
 
 @dataclass(frozen=True)
@@ -96,6 +111,7 @@ class Ledger:
 
 def read_ledger(path: str | Path) -> Ledger:
     """Read a ledger and check its chain."""
+    _refuse_odd(Path(path))
     try:
         with open(path, encoding="utf-8", newline="") as file:
             fcntl.flock(file, fcntl.LOCK_SH)
@@ -134,6 +150,14 @@ def check(path: str | Path, budget: Budget, mu: float, unit: Unit, lost: float =
         raise FileError(f"{path}: folder {Path(path).parent} does not exist; create it first")
     if Path(path).exists() and Path(path).stat().st_size:
         _refuse(read_ledger(path), Charge(mu, budget.delta, unit, "", "", "", lost), Path(path))
+
+
+def _refuse_odd(path: Path) -> None:
+    """Refuse what would be waited for without end, or read without end."""
+    if path.exists() and not path.is_file():
+        raise FileError(f"{path}: is no plain file, so it cannot be a ledger")
+    if path.exists() and path.stat().st_size > MAX_FILE:
+        raise FileError(f"{path}: is larger than any ledger")
 
 
 def _refuse(ledger: Ledger, wanted: Charge, path: Path) -> None:
@@ -182,13 +206,15 @@ def _parse(text: str, path: Path) -> Ledger:
             if previous != head or digest != _hash(previous, entry) or line != canonical(link).decode():
                 raise ValueError("chain")
             if entry["kind"] == "budget":
-                budgets.append((entry["time"], Budget(entry["epsilon"], entry["delta"])))
-            else:
+                budgets.append((str(entry["time"]), Budget(entry["epsilon"], entry["delta"])))
+            elif entry["kind"] == "charge":
                 unit = Unit(Relation(entry["relation"]), entry["rows_per_person"])
                 told = {name: entry[name] for name in ("mu", "delta", "plan", "output", "time")}
                 charges.append(Charge(**told, unit=unit, lost=float(entry.get("lost", 0.0))))
+            else:
+                raise ValueError("kind")
             head = digest
-        except (BudgetError, UsageError, ValueError, KeyError, TypeError, RecursionError):
+        except (BudgetError, UsageError, ArithmeticError, ValueError, KeyError, TypeError, RecursionError):
             raise FileError(f"{path}: line {number} has been altered or is not a ledger line; restore the file") from None
     if not budgets:
         raise FileError(f"{path}: is empty; `dpearl ledger {path} --epsilon TOTAL` opens it")
@@ -223,6 +249,7 @@ def _append(file: FileIO, previous: str, entry: dict[str, Any]) -> str:
 @contextmanager
 def _locked(path: Path) -> Iterator[FileIO]:
     """The ledger, open for reading and appending, held by this process alone; unbuffered, so that nothing is written late."""
+    _refuse_odd(path)
     try:
         with open(path, "a+b", buffering=0) as file:
             fcntl.flock(file, fcntl.LOCK_EX)

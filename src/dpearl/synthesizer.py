@@ -169,7 +169,7 @@ def load_synthesizer(path: str | Path, generator: Network | None = None) -> Synt
         made = _generator(release, tensors) if generator is None else _own(release, tensors, generator, path)
         if not all(np.isfinite(array).all() for array in weights.values()):
             raise ValueError("weights")
-    except (KeyError, TypeError, ValueError, RuntimeError):
+    except (*container.UNFIT, RuntimeError):
         raise FileError(f"{path}: is damaged: its parts do not fit together") from None
     return Synthesizer(release, made.eval(), training)
 

@@ -26,6 +26,7 @@ from rich.text import Text
 from dpearl.audit import Finding
 from dpearl.cli import say
 from dpearl.ledger import Ledger
+from dpearl.letters import one_line
 from dpearl.plan import Forecast
 from dpearl.release import Release
 from dpearl.statement import facts, privacy_statement
@@ -132,7 +133,7 @@ def told(table: pa.Table, done: Callable[[int], None]) -> pa.Table:
 
 def as_json(told: Mapping[str, Any]) -> None:
     """A result for programs."""
-    print(json.dumps(told, indent=2, allow_nan=False))
+    say.result(json.dumps(told, indent=2, allow_nan=False))
 
 
 def statement(release: Release, json_wanted: bool, training: Mapping[str, Any] | None = None) -> None:
@@ -140,9 +141,9 @@ def statement(release: Release, json_wanted: bool, training: Mapping[str, Any] |
     if json_wanted:
         as_json({**facts(release), **({"training": training} if training else {})})
         return
-    print(privacy_statement(release))
+    say.result(privacy_statement(release))
     if training:
-        print(f"  Model   {', '.join(f'{name} {value}' for name, value in training.items())}")
+        say.result(one_line(f"  Model   {', '.join(f'{name} {value}' for name, value in training.items())}"))
 
 
 def _table(table: Table) -> None:
@@ -156,25 +157,25 @@ def _table(table: Table) -> None:
 def forecast(made: Forecast) -> None:
     """What the budget buys, in words and a small table."""
     offer = made.offer
-    print(f"With epsilon {offer.budget.epsilon:g}, delta {offer.budget.delta:g}, protecting {offer.unit}, a table of about")
-    print(f"{made.rows:,} rows gives (recipe {offer.recipe.name}):\n")
+    say.result(f"With epsilon {offer.budget.epsilon:g}, delta {offer.budget.delta:g}, protecting {offer.unit}, a table of about")
+    say.result(f"{made.rows:,} rows gives (recipe {offer.recipe.name}):\n")
     table = Table("stage", "block", "values", "budget", "noise/signal", "verdict")
     for line in made.lines:
         found = f"{line.values:,}" if line.values else "as found"
         values = (line.stage, line.family, found, f"{100 * line.share:.1f}%", _small(line.noise), line.verdict)
         table.add_row(*values)
     _table(table)
-    print("Noise/signal: standard deviation of the noise on an average, over the largest value it can have.")
+    say.result("Noise/signal: standard deviation of the noise on an average, over the largest value it can have.")
     if made.embedding_cost > 0:
         first = "Looking at single columns first" if made.lines[-1].family == "pairs" else "Finding the scale privately"
-        print(f"{first} makes the noise of the embedding {100 * made.embedding_cost:.1f}% larger.")
+        say.result(f"{first} makes the noise of the embedding {100 * made.embedding_cost:.1f}% larger.")
     for asked, columns in made.asked.items():
         of = "1 column" if columns == 1 else f"{columns} columns"
-        print(f"Estimating the {asked} of {of} makes the noise of the embedding {100 * made.costs[asked]:.1f}% larger.")
+        say.result(f"Estimating the {asked} of {of} makes the noise of the embedding {100 * made.costs[asked]:.1f}% larger.")
     for warning in made.warnings:
-        print(f"\nWARNING: {warning}.")
+        say.result(f"\nWARNING: {warning}.")
     if not made.hopeful:
-        print(
+        say.result(
             f"\nWARNING: {made.rows:,} rows are too few to hope for useful data at this budget; about {made.rows_needed:,} rows "
             "would do,\nor a larger epsilon, fewer columns, or a label with fewer levels."
         )
@@ -186,20 +187,22 @@ def _small(value: float) -> str:
 
 def ledger(book: Ledger, path: str) -> None:
     """A ledger in plain words."""
-    print(f"{path}: budget epsilon {book.budget.epsilon:g} at delta {book.budget.delta:g}")
+    say.result(f"{path}: budget epsilon {book.budget.epsilon:g} at delta {book.budget.delta:g}")
     for time, earlier in book.budgets[:-1]:
-        print(f"  earlier total, set {time}: epsilon {earlier.epsilon:g} at delta {earlier.delta:g}")
+        say.result(one_line(f"  earlier total, set {time}: epsilon {earlier.epsilon:g} at delta {earlier.delta:g}"))
     for number, charge in enumerate(book.charges, start=1):
-        print(f"  {number}. {charge.time}  {charge.output or 'release'}  mu {charge.mu:.4f}, plan {charge.plan[:12]}")
-        print(f"     protecting {charge.unit}")
+        say.result(
+            one_line(f"  {number}. {charge.time}  {charge.output or 'release'}  mu {charge.mu:.4f}, plan {charge.plan[:12]}")
+        )
+        say.result(f"     protecting {charge.unit}")
     if not book.charges:
-        print("  nothing has been released")
+        say.result("  nothing has been released")
     charges = "1 charge" if len(book.charges) == 1 else f"{len(book.charges)} charges"
-    print(f"Spent together: epsilon {book.spent:.4f}; the chain of {charges} is intact.")
+    say.result(f"Spent together: epsilon {book.spent:.4f}; the chain of {charges} is intact.")
     if not book.worth_a_release:
-        print("Nothing worth a release is left.")
+        say.result("Nothing worth a release is left.")
     else:
-        print(f"One further release may take up to epsilon {book.left:.4f}: releases compose by adding mu squared.")
+        say.result(f"One further release may take up to epsilon {book.left:.4f}: releases compose by adding mu squared.")
 
 
 _FINDINGS = (

@@ -162,11 +162,11 @@ def demo(
     tables = {"real rows": real, "synthetic rows": csv.read_csv(files["synthetic.csv"])}
     plot.save(plot.histograms(made.schema, tables, title=_DEMO_TITLE), files["histograms.png"])
     report_to(model, files["report.html"], charge_of(made, files["ledger.jsonl"]))
-    print(f"\n{privacy_statement(made)}\n")
+    say.result(f"\n{privacy_statement(made)}\n")
     show.ledger(ledgers.read_ledger(files["ledger.jsonl"]), str(files["ledger.jsonl"]))
-    print(f"\nLeft in {folder}/{bars.summary}:")
+    say.result(f"\nLeft in {folder}/{bars.summary}:")
     for name, what in _DEMO_FILES.items():
-        print(f"  {name:15} {what}")
+        say.result(f"  {name:15} {what}")
     say.next_step(f"open {files['report.html']}, or dpearl sample {files['model.dpearl']} -n 1000 -o more.csv")
 
 
