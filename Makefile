@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 USE := $(VENV)/.use
 DEV := $(VENV)/.dev
 
-.PHONY: demo test lint notebooks bench bench-paper bench-peers wheel smoke versions clean
+.PHONY: demo test lint docs notebooks bench bench-paper bench-peers soak mutants attacks wheel smoke versions clean
 
 $(USE): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -27,6 +27,11 @@ lint: $(DEV)
 
 test: lint
 	$(BIN)/pytest -n auto --maxprocesses 4 --dist worksteal
+
+docs: export NO_MKDOCS_2_WARNING = 1
+docs: $(DEV)
+	$(BIN)/python -m handbook
+	$(BIN)/python -m mkdocs build --strict
 
 notebooks: $(DEV)
 	$(BIN)/python examples
@@ -64,5 +69,15 @@ smoke versions: wheel
 	  rm -rf $$folder; \
 	done
 
+soak: $(DEV)
+	$(BIN)/python -m bench.soak
+
+mutants: $(DEV)
+	$(BIN)/python -m bench.mutants
+
+attacks: $(DEV)
+	$(BIN)/python -m bench.audit
+	$(BIN)/python -m bench.attacks
+
 clean:
-	rm -rf $(VENV) demo build dist
+	rm -rf $(VENV) demo build dist site

@@ -236,7 +236,11 @@ def test_quiet_leaves_out_remarks_and_nothing_else(folder: Path, capsys: pytest.
     assert "Next: dpearl report" in run("dpearl sample m.dpearl -n 3 -o t.csv", capsys)[2], "and the next command speaks again"
 
 
-def test_what_is_printed_can_be_had_as_json(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_printed_can_be_had_as_json(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dpearl.audit.RUNS", 3000)
+
     def told(line: str) -> Any:
         code, out, _ = run(line, capsys)
         assert code == 0
@@ -250,7 +254,7 @@ def test_what_is_printed_can_be_had_as_json(folder: Path, capsys: pytest.Capture
     planned = told("dpearl plan --schema s.toml --rows 200 --epsilon 1 -k 4 --json")
     assert planned["budget"] == {"epsilon": 1.0, "delta": 1e-5}
     assert sum(block["share"] for block in planned["blocks"]) == pytest.approx(1)
-    audited = told("dpearl audit --trials 100 --json")
+    audited = told("dpearl audit --json")
     assert audited["passed"] is True
     assert all(finding["seen"] <= finding["stated"] for finding in audited["findings"])
 
@@ -342,12 +346,10 @@ def widest(text: str) -> int:
 
 
 def test_tables_are_as_wide_as_the_terminal_and_whole_in_a_pipe(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
-    from dpearl import audit
+    from dpearl.audit import Finding
+    from dpearl.neighbours import cases
 
-    found = [
-        audit.Finding(case.unit, "a part with a name that is rather long, as names go" + case.note, 1, 0)
-        for case in audit._cases()
-    ]
+    found = [Finding(case.unit, "a part with a name that is rather long, as names go" + case.note, 1, 0.5, 0) for case in cases()]
     monkeypatch.delenv("COLUMNS", raising=False)
     show.findings(found)
     assert widest(capsys.readouterr().out) > 100

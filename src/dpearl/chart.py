@@ -15,7 +15,6 @@ import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
-from matplotlib.text import Text
 from numpy.typing import NDArray
 
 from dpearl.card import visible
@@ -75,6 +74,34 @@ def draw_curve(
     place.legend(loc="lower right")
 
 
+@dataclass(frozen=True)
+class Reaches:
+    """For each name what was claimed, what was seen, and what that is at least; of one quantity."""
+
+    names: Sequence[str]
+    claimed: Sequence[float]
+    seen: Sequence[float]
+    least: Sequence[float]
+    quantity: str
+
+
+def reaches(chart: Reaches, palette: Palette) -> Figure:
+    """Claims beside what was found of them, one below the other; to be drawn in the palette's style."""
+    places, claimed, seen = np.arange(len(chart.names)), np.array(chart.claimed), np.array(chart.seen)
+    figure = Figure(figsize=(7.4, 1.0 + 0.24 * len(places)), layout="constrained")
+    place = figure.subplots()
+    place.scatter(claimed, places, marker="|", s=130, linewidth=2, color=palette.series[1], label="claimed", zorder=3)
+    errors = np.stack([np.maximum(seen - chart.least, 0), np.zeros(len(places))])
+    look: Any = {"fmt": "o", "markersize": 4, "elinewidth": 1.4, "color": palette.series[0]}
+    place.errorbar(seen, places, xerr=errors, **look, label="seen, and at least")
+    place.set_yticks(places, [short(name, 3 * LETTERS) for name in chart.names], fontsize=8)
+    place.set(ylim=(len(places) - 0.4, -0.6), xlim=(0, 1.05 * max(claimed.max(), seen.max())), xlabel=chart.quantity)
+    place.grid(axis="x", color=palette.rule, linewidth=0.6)
+    place.spines[["top", "right", "left"]].set_visible(False)
+    figure.legend(*place.get_legend_handles_labels(), loc="outside upper left", ncols=2)
+    return figure
+
+
 def matrix(title: str, values: NDArray[np.float64], down: Sequence[str], across: Sequence[str], full: float = 0) -> str:
     """A heat map as SVG: full colour at `full` or the largest absolute value, the second colour below zero, nothing at NaN."""
     largest = max(full, float(np.nanmax(np.abs(values), initial=0))) or 1.0
@@ -103,16 +130,12 @@ class Drawing(Figure):
 
 
 def styled(draw_it: Callable[P, Drawing]) -> Callable[P, Drawing]:
-    """In our style, whatever the user's is; and names are never read as formulas, then or when the figure is saved."""
+    """In our style, whatever the user's is: a text keeps what it was made with."""
 
     @wraps(draw_it)
     def drawn(*args: P.args, **kwargs: P.kwargs) -> Drawing:
         with style(PAPER):
-            figure = draw_it(*args, **kwargs)
-            figure.draw_without_rendering()
-            for text in figure.findobj(Text):
-                text.set_parse_math(False)
-        return figure
+            return draw_it(*args, **kwargs)
 
     return drawn
 

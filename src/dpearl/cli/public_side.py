@@ -196,7 +196,7 @@ def train_to(
         except KeyboardInterrupt:
             raise Interrupted(f"{checkpoint} keeps what was trained; {again} goes on from it") from None
     save_synthesizer(model, output)
-    checkpoint.unlink(missing_ok=True)
+    container.remove(checkpoint)
     return model
 
 

@@ -202,17 +202,18 @@ def ledger(book: Ledger, path: str) -> None:
         print(f"One further release may take up to epsilon {book.left:.4f}: releases compose by adding mu squared.")
 
 
+_FINDINGS = (
+    "Figures are mu, or delta where it is named. Seen is the best guess, at least a bound that chance exceeds once in a hundred "
+    "million tests: the audit fails where that bound lies above what is claimed."
+)
+
+
 def findings(found: list[Finding]) -> None:
     """The audit, one row for each test."""
-    table = Table("unit of protection", "part", "mu stated", "mu seen, at least", "")
+    table = Table("unit of protection", "part", "claimed", "seen", "at least", "", caption=_FINDINGS)
     for finding in found:
         rows = finding.unit.rows_per_person
-        row = (
-            f"{finding.unit.relation}, {'one row' if rows == 1 else f'{rows} rows'}",
-            finding.part,
-            f"{finding.stated:.3f}",
-            f"{finding.seen:.3f}",
-            "ok" if finding.passed else "FAILED",
-        )
-        table.add_row(*row)
+        unit = f"{finding.unit.relation}, {'one row' if rows == 1 else f'{rows} rows'}"
+        values = (f"{value:.3f}" for value in (finding.stated, finding.estimate, finding.seen))
+        table.add_row(unit, finding.part, *values, "ok" if finding.passed else "FAILED")
     _table(table)
