@@ -23,9 +23,10 @@ import pytest
 
 from dpearl import RECIPES, Local, load_release
 from dpearl.design import Design, embedding_design
-from dpearl.embed import embed
+from dpearl.embed import embed, load_partial, merge, save_partial
 from dpearl.errors import DataError, UsageError
-from dpearl.owner import recipe_with
+from dpearl.owner import Offer, embed_shard, offer_for_sums, recipe_with, release_rows, release_sums
+from dpearl.privacy import Budget, Relation
 from dpearl.read import QuerySource, open_sources
 from dpearl.schema import parse_schema
 
@@ -82,6 +83,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         connection.register("given", table)
         connection.execute("create table people as select * from given")
         connection.execute("create view adults as select * from people where true")
+        connection.execute("create view first as select rowid as place, * from people")
+        connection.execute("create macro described(cell) as stats(cell)")
+        connection.execute("create view few as select * exclude (place) from first where place < 5")
     with sqlite3.connect(place / "rows.sqlite") as lite:
         lite.execute("create table people (id integer, x real, n integer, c text)")
         lite.executemany("insert into people values (?, ?, ?, ?)", [tuple(row.values()) for row in table.to_pylist()])
@@ -132,7 +136,6 @@ def test_every_database_gives_the_sums_of_the_files(folder: Path, schema: Any) -
     assert sums(QuerySource("select id, c, n, x from adults", str(folder / "rows.duckdb")), schema) == whole
     assert sums(QuerySource("select * from people", str(folder / "rows.sqlite")), schema) == whole
     assert sums(QuerySource(f"select * from '{folder}/rows.parquet'"), schema) == whole
-    assert sums(QuerySource(f"select * from read_csv('{folder}/rows.csv', all_varchar = true)"), schema) == whole
 
 
 def test_persons_are_bounded_the_same_where_rows_come_in_another_order_each_time(folder: Path) -> None:
@@ -161,8 +164,16 @@ def test_a_postgresql_server_gives_the_sums_of_the_files(postgres: str, schema: 
         ("select unnest([x, x]) as x, n, c, id from people", "UNNEST does not go row by row"),
         ("select * from people using sample 10 rows", "SAMPLE does not go row by row"),
         ("select x from people where id in (select id from people)", "does not go row by row"),
-        ("select * from '{folder}/rows.csv'", "rows would decide on a CSV's types"),
-        ("select * from read_csv('{folder}/rows.csv')", "rows would decide on a CSV's types"),
+        ("select * from '{folder}/rows.csv'", "rows would decide on how a CSV is read"),
+        ("select * from read_csv('{folder}/rows.csv', all_varchar = true)", "rows would decide on how a CSV is read"),
+        ("select rowid as x, n, c, id from people", "rowid hangs on other rows"),
+        ("select * from people where ROWID < 5", "rowid hangs on other rows"),
+        ("select file_row_number as x, n, c, id from '{folder}/rows.parquet'", "file_row_number hangs on other rows"),
+        ("select x, n, stats (x) as c, id from people", "stats hangs on other rows"),
+        ("select * from few", "rowid hangs on other rows"),
+        ("select * from query('select rowid as x, n, c, id from people')", "rowid hangs on other rows"),
+        ("select '--', rowid as x, n, c, id from people", "rowid hangs on other rows"),
+        ("select x, n, described(c) as c, id from people", "stats hangs on other rows"),
         ("select * from nobody", "Table with name nobody does not exist"),
         ("select years from people", 'Referenced column "years" not found'),
         ("drop table people", "takes one SELECT"),
@@ -173,6 +184,30 @@ def test_a_postgresql_server_gives_the_sums_of_the_files(postgres: str, schema: 
 def test_a_query_that_is_not_row_by_row_is_refused(folder: Path, query: str, told: str) -> None:
     with pytest.raises(UsageError, match=told):
         sums(QuerySource(query.replace("{folder}", str(folder)), str(folder / "rows.duckdb")))
+
+
+def test_words_that_mean_nothing_are_not_taken_for_row_numbers(folder: Path) -> None:
+    query = "select x, n, c, id, '--' as browid /* stats(x) */ from people -- ctid"
+    assert sums(QuerySource(query, str(folder / "rows.duckdb"))) == sums(rows())
+
+
+def test_a_filter_is_refused_where_the_number_of_rows_is_published(folder: Path, tmp_path: Path) -> None:
+    """A person who is replaced could leave the filter: the published number would tell, and no noise covers it."""
+    replaced = Offer(SCHEMA, recipe_with(RECIPES["auto"], Relation.REPLACE_ONE, None, None), Budget(1.0, 1e-5))
+    present = Offer(SCHEMA, RECIPES["auto"], Budget(1.0, 1e-5))
+    unfiltered, filtered = (QuerySource(f"select * from {table}", str(folder / "rows.duckdb")) for table in ("people", "adults"))
+    ledger = tmp_path / "ledger.jsonl"
+    with pytest.raises(UsageError, match="a filter needs --relation add-remove"):
+        release_rows(filtered, replaced, ledger)
+    parts = [embed_shard(data, SCHEMA, RECIPES["auto"]) for data in (filtered, rows(10))]
+    save_partial(merge(parts), tmp_path / "sums")
+    sums = load_partial(tmp_path / "sums")
+    with pytest.raises(UsageError, match="a filter needs --relation add-remove"):
+        release_sums(sums, offer_for_sums(sums, replaced.recipe, replaced.budget), ledger)
+    assert not ledger.exists()
+    assert release_sums(parts[1], offer_for_sums(parts[1], replaced.recipe, replaced.budget)).rows == 10
+    assert release_rows(unfiltered, replaced).rows == 2000
+    assert release_rows(filtered, present).rows is None
 
 
 def test_no_cell_is_quoted_where_a_query_stops(postgres: str) -> None:

@@ -21,8 +21,8 @@ TORCH = {
     *("generator", "mixture", "pictures", "distance", "critic", "checkpoint", "fitting", "train", "synthesizer", "imagery"),
 }
 PUBLIC = {"release", "statement", "design", "codec", "schema", "settings", "condition", "write", *TORCH} - {"imagery"} | {
-    *("grid", "density", "moment", "coded", "precision", "goodness", "plot", "svg", "report.page", "report.public"),
-    *("measurement", "questions", "bounds", "modes", "octaves", "frames"),
+    *("grid", "density", "moment", "coded", "precision", "goodness", "chart", "plot", "svg", "report.page", "report.public"),
+    *("measurement", "questions", "bounds", "modes", "octaves", "frames", "card"),
 }
 PRIVATE = {"read", "sums", "persons", "engines", "embed", "tally", "stream", "sharing", "sites", "noise", "ledger"}
 PICKLERS = {"pickle", "dill", "cloudpickle", "joblib", "shelve", "marshal"}
@@ -130,7 +130,8 @@ def test_public_names_are_all_there_and_are_all() -> None:
     for name in modules():
         if name and not name.startswith("__main__"):
             importlib.import_module(f"dpearl.{name}")
-    assert sorted(dpearl.__all__) == sorted(name for names in dpearl._HOMES.values() for name in names)
+    assert sorted(dpearl.__all__) == sorted([*dpearl._ROOMS, *(name for names in dpearl._HOMES.values() for name in names)])
+    assert all(getattr(dpearl, room) is importlib.import_module(f"dpearl.{room}") for room in dpearl._ROOMS)
     for home, names in dpearl._HOMES.items():
         for name in names:
             assert getattr(dpearl, name) is getattr(importlib.import_module(f"dpearl.{home}"), name)
@@ -147,7 +148,9 @@ def test_the_type_checker_sees_the_names_that_users_see() -> None:
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
     }
-    assert shown == {(home, name) for home, names in dpearl._HOMES.items() for name in names}
+    assert shown == {(home, name) for home, names in dpearl._HOMES.items() for name in names} | {
+        ("dpearl", room) for room in dpearl._ROOMS
+    }
 
 
 WITHOUT_TORCH = """

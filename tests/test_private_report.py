@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 import browser
+from dpearl.card import visible
 from dpearl.coded import Coded
 from dpearl.disclosure import NOTE, Hits
 from dpearl.evaluate import PRIVATE, Evaluation, evaluate
@@ -21,7 +22,6 @@ from dpearl.report.private import private_report
 from dpearl.report.words import Sentence, attacks, checks, figures, summary
 from dpearl.schema import parse_schema
 from dpearl.shadow import Membership
-from dpearl.svg import visible
 from dpearl.utility import BOOSTING, CEILING, FLOOR, Skill, Usefulness
 from test_evaluate import ROWS, coded, judged, pictured, quick
 from test_public_report import CLOSING, EVIL, RED, TURNED, Reader

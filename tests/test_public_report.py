@@ -19,8 +19,9 @@ import torch
 from scipy.stats import binom, norm
 
 import browser
-from dpearl import plot
-from dpearl.coded import Coded, bin_names
+from dpearl import chart as drawing
+from dpearl.card import visible
+from dpearl.coded import Coded
 from dpearl.design import RECIPES, Scale
 from dpearl.distance import learnable_rows
 from dpearl.embeddings.characteristic import UNIT
@@ -36,7 +37,6 @@ from dpearl.report.public import MARK, public_report
 from dpearl.schema import Schema, parse_schema
 from dpearl.settings import Settings
 from dpearl.statement import best_guess, privacy_statement
-from dpearl.svg import visible
 from dpearl.synthesizer import Synthesizer, save_synthesizer
 from dpearl.train import fit
 
@@ -264,7 +264,7 @@ def contrast(first: str, second: str) -> float:
 
 
 def test_contrasts_suffice_by_day_by_night_and_in_print() -> None:
-    style = (Path(plot.__file__).parent / "report/page.css").read_text(encoding="utf-8")
+    style = (Path(drawing.__file__).parent / "report/page.css").read_text(encoding="utf-8")
     themes = [dict(re.findall(r"--([\w-]+): (#\w{6})", block)) for block in re.findall(r":root \{(.*?)\}", style, re.S)]
     assert len(themes) == 3
     for theme in themes:
@@ -289,7 +289,7 @@ def test_hostile_names_come_out_as_text(hostile: Synthesizer) -> None:
 
 def test_hostile_names_in_charts_are_drawn_letter_by_letter() -> None:
     names = [EVIL, CLOSING, RED, TURNED, "]]>", "日本", "🙂", "a\nb", "\ufffe", "$", "$a$ #010203"]
-    page = Reader(plot.bars(CLOSING, names, {EVIL: np.ones(len(names))}))
+    page = Reader(drawing.bars(CLOSING, names, {EVIL: np.ones(len(names))}))
     assert {name for name, _ in page.tags} <= {"svg", "title", "g", "path", "text", "defs", "clippath", "rect", "use"}
     assert page.within("title") == [CLOSING]
     drawn = [text for text in page.within("text") if not text.endswith("%")]
@@ -479,35 +479,35 @@ def shares(*values: float) -> np.ndarray[Any, np.dtype[np.float64]]:
 
 def test_many_levels_are_summed_and_sorted() -> None:
     names = [f"level {place}" for place in range(40)]
-    drawn = Reader(plot.bars("levels", names, {"rows": np.arange(40) / 780})).within("text")
+    drawn = Reader(drawing.bars("levels", names, {"rows": np.arange(40) / 780})).within("text")
     assert [text for text in drawn if text.startswith("level")] == [f"level {place}" for place in range(39, 25, -1)]
     assert "25 more" in drawn  # level 0 has no rows
-    few = Reader(plot.bars("levels", names[:15], {"rows": np.arange(1, 16) / 120})).within("text")
+    few = Reader(drawing.bars("levels", names[:15], {"rows": np.arange(1, 16) / 120})).within("text")
     assert len([text for text in few if text.startswith("level")]) == 15
 
 
 def test_bins_keep_their_order_and_empty_levels_go() -> None:
-    drawn = Reader(plot.bars("t", ["0", "1", "2", "missing", "= 7"], {"rows": shares(0, 0.5, 0.4, 0, 0.1)}, along=3)).within(
+    drawn = Reader(drawing.bars("t", ["0", "1", "2", "missing", "= 7"], {"rows": shares(0, 0.5, 0.4, 0, 0.1)}, along=3)).within(
         "text"
     )
     assert [text for text in drawn if not text.endswith("%")] == ["0", "1", "2", "= 7"]
 
 
 def test_whiskers_are_drawn_where_errors_are_given() -> None:
-    plain = plot.bars("t", ["a", "b"], {"one": shares(0.4, 0.6), "two": shares(0.5, 0.5)})
-    whiskers = plot.bars("t", ["a", "b"], {"one": shares(0.4, 0.6), "two": shares(0.5, 0.5)}, {"two": shares(0.1, 0.1)})
+    plain = drawing.bars("t", ["a", "b"], {"one": shares(0.4, 0.6), "two": shares(0.5, 0.5)})
+    whiskers = drawing.bars("t", ["a", "b"], {"one": shares(0.4, 0.6), "two": shares(0.5, 0.5)}, {"two": shares(0.1, 0.1)})
     assert plain.count("LineCollection") == 0
     assert whiskers.count("LineCollection") == 2  # one in the legend
-    uneven = plot.bars("t", ["a"] * 20, {"one": np.ones(20), "two": np.ones(20)}, {"two": np.ones((2, 20)) / 10})
+    uneven = drawing.bars("t", ["a"] * 20, {"one": np.ones(20), "two": np.ones(20)}, {"two": np.ones((2, 20)) / 10})
     assert "6 more" in Reader(uneven).within("text")
 
 
 def test_charts_take_colours_and_letters_from_the_page_and_share_no_names() -> None:
     charts = [
-        plot.bars("one", ["a", "b"], {"rows": shares(0.4, 0.6)}),
-        plot.bars("two", ["a", "b"], {"rows": shares(0.4, 0.6)}),
-        plot.curve("three", {"roc": ([0, 0.2, 1], [0, 0.8, 1])}, ("x", "y")),
-        plot.matrix("four", np.array([[0.5, -0.25], [np.nan, 0.0]]), ["a", "b"], ["c", "d"]),
+        drawing.bars("one", ["a", "b"], {"rows": shares(0.4, 0.6)}),
+        drawing.bars("two", ["a", "b"], {"rows": shares(0.4, 0.6)}),
+        drawing.curve("three", {"roc": ([0, 0.2, 1], [0, 0.8, 1])}, ("x", "y")),
+        drawing.matrix("four", np.array([[0.5, -0.25], [np.nan, 0.0]]), ["a", "b"], ["c", "d"]),
     ]
     for chart in charts:
         assert not {name for name, _ in Reader(chart).tags} & {"style", "metadata"}
@@ -518,16 +518,7 @@ def test_charts_take_colours_and_letters_from_the_page_and_share_no_names() -> N
     names = [name for chart in charts for name in re.findall(r'id="([^"]+)"', chart)]
     assert len(names) == len(set(names))
     assert {".50", "-.25", ".00"} == set(Reader(charts[3]).within("text")) - {"a", "b", "c", "d"}
-    assert plot.matrix("", np.full((1, 1), np.nan), ["a"], ["b"])
-
-
-def test_pictures_of_tables_hold_columns_of_every_kind(tmp_path: Path) -> None:
-    table, schema = people(), parse_schema({"label": "job", "columns": MIXED})
-    plot.histograms({"first": table, "second": table.slice(0, 0)}, schema, "$5 < $6", tmp_path / "h.png")
-    assert (tmp_path / "h.png").read_bytes().startswith(b"\x89PNG")
-    column = Coded.of(table, schema).codec.columns["age"]
-    assert plot.bins_along(column) == 20
-    assert bin_names(column)[20:] == ["missing", "= 50"]
+    assert drawing.matrix("", np.full((1, 1), np.nan), ["a"], ["b"])
 
 
 def test_it_opens_in_a_browser_that_asks_for_nothing_else(html: str, hostile: Synthesizer, tmp_path: Path) -> None:

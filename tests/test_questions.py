@@ -32,7 +32,7 @@ from dpearl.measurement import Measurement
 from dpearl.octaves import CELLS, cells_of, edges
 from dpearl.owner import Offer, release_rows
 from dpearl.plan import forecast
-from dpearl.privacy import Budget, Relation, Unit
+from dpearl.privacy import Budget, Relation, Unit, epsilon_of
 from dpearl.questions import LOST, _with_bounds, shares
 from dpearl.read import open_sources
 from dpearl.release import load_release, save_release, to_parts
@@ -50,7 +50,7 @@ from dpearl.schema import (
     load_schema,
     parse_declaration,
 )
-from dpearl.statement import privacy_statement
+from dpearl.statement import facts, privacy_statement
 
 BUDGET = Budget(1.0, 1e-5)
 ASKED: dict[str, Any] = {
@@ -438,6 +438,18 @@ def test_no_row_moves_the_statistics_of_modes_farther_than_stated(block: Mixture
 NDArrayInt = np.ndarray[Any, np.dtype[np.int64]]
 
 
+@pytest.mark.parametrize("size", [1, 2, 3, 8, 12])
+def test_what_a_row_adds_to_modes_hangs_on_no_other_row(size: int) -> None:
+    """`exp` and the sums over modes are floats: a row must add the same in any company, or it would move others'."""
+    chance = np.random.default_rng(size)
+    made = Mixture(np.stack([chance.random(size), chance.uniform(2**-11, 0.3, size), chance.uniform(0.01, 1, size)]))
+    points = np.arange(2**16) / (2**16 - 1)
+    together = made.row_map(points)
+    for _ in range(300):
+        company = np.sort(chance.choice(2**16, chance.integers(1, 40), replace=False))
+        assert np.array_equal(made.row_map(points[company]), together[company])
+
+
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.floats() | st.none(), min_size=1, max_size=2), st.lists(st.floats() | st.none(), min_size=1, max_size=1))
 def test_no_value_however_extreme_moves_octaves_farther_than_stated(one: list[float | None], other: list[float | None]) -> None:
@@ -545,7 +557,11 @@ def test_the_plan_tells_what_each_question_costs() -> None:
 
 
 def test_the_statement_tells_what_was_asked_and_answered() -> None:
-    text = privacy_statement(released(rows()))
+    made = released(rows())
+    text = privacy_statement(made)
+    alone = facts(made)["stages"]
+    assert alone["levels"]["epsilon_alone"] == epsilon_of(made.mus["levels"], BUDGET.delta - made.lost)
+    assert alone["bounds"]["epsilon_alone"] == epsilon_of(made.mus["bounds"], BUDGET.delta)
     assert "Asked of the rows" in text
     assert "job.levels: 2 found" in text
     assert "wage.bounds: " in text

@@ -27,7 +27,7 @@ from dpearl.release import load_release, load_release_inside
 from dpearl.schema import Schema, parse_schema
 from dpearl.settings import MIXTURE, Settings
 from dpearl.statement import privacy_statement
-from dpearl.synth import Synthesis, synthesize
+from dpearl.synth import PEARL
 from dpearl.synthesizer import load_synthesizer
 
 FEW = recipe_with(RECIPES["auto"], None, None, 8)
@@ -40,8 +40,10 @@ def _one_thread() -> None:
     torch.set_num_threads(1)
 
 
-def made_of(data: Any, schema: Schema | str | Path, recipe: str | Recipe = FEW, **options: Any) -> Synthesis:
-    return synthesize(data, schema, 10.0, recipe=recipe, settings=QUICK, **options)
+def made_of(
+    data: Any, schema: Schema | str | Path, recipe: str | Recipe = FEW, progress: Any = None, watch: Any = None, **options: Any
+) -> PEARL:
+    return PEARL(schema, 10.0, recipe=recipe, settings=QUICK, **options).fit(data, progress=progress, watch=watch)
 
 
 NUMBER = {"kind": "number", "lower": 0, "upper": 100, "step": 1}
@@ -176,19 +178,20 @@ def test_a_path_gives_arrow(several: bool, tmp_path: Path) -> None:
 
 def test_what_was_made_says_what_it_promises_and_samples_like_its_model() -> None:
     made = made_of(small(), SMALL, delta=1e-6, seed=5)
-    assert made.statement == privacy_statement(made.release) == made.model.statement
-    assert "(10, 1e-06)-differentially private" in made.statement
-    assert made.release.epsilon <= 10
-    assert made.model.training["seed"] == 5
-    assert made.sample(9, {"b": "red"}, seed=4).equals(made.model.sample(9, {"b": "red"}, seed=4))
+    assert made.statement_ == privacy_statement(made.release_) == made.model_.statement
+    assert "(10, 1e-06)-differentially private" in made.statement_
+    assert made.release_.epsilon <= 10
+    assert made.model_.training["seed"] == 5
+    assert [moment.step for moment in made.history_] == [2]
+    assert made.sample(9, {"b": "red"}, seed=4).equals(made.model_.sample(9, {"b": "red"}, seed=4))
     assert {*made.sample(9, {"b": "red"})["b"].to_pylist()} == {"red"}
     assert not made.sample(9, seed=4).equals(made.sample(9, seed=3))
 
 
-def test_a_synthesis_keeps_no_row_of_what_came_in() -> None:
+def test_what_was_fitted_keeps_no_row_of_what_came_in() -> None:
     for frame in (small().to_pandas(), pl.DataFrame({name: small()[name].to_pylist() for name in ("a", "b")})):
-        assert len(made_of(frame, SMALL).frame) == 0
-    assert made_of(small(), SMALL).frame is None
+        assert len(made_of(frame, SMALL)._frame) == 0
+    assert made_of(small(), SMALL)._frame is None
 
 
 def test_progress_is_told_of_every_stage() -> None:
@@ -208,9 +211,9 @@ def test_progress_is_told_of_every_stage() -> None:
 
 
 def test_recipes_go_by_their_names() -> None:
-    assert made_of(small(), SMALL, "paper").release.rows == ROWS
+    assert made_of(small(), SMALL, "paper").release_.rows == ROWS
     quick = replace(MIXTURE, iterations=2, components=20)
-    assert synthesize(small(), SMALL, 10.0, recipe="auto", settings=quick).release.recipe == "auto"
+    assert PEARL(SMALL, 10.0, recipe="auto", settings=quick).fit(small()).release_.recipe == "auto"
 
 
 def test_the_ledger_is_charged_once_for_all_that_is_made(tmp_path: Path) -> None:
@@ -218,8 +221,8 @@ def test_the_ledger_is_charged_once_for_all_that_is_made(tmp_path: Path) -> None
     made.sample(10)
     made.sample(10_000)
     (charge,) = read_ledger(tmp_path / "l").charges
-    assert charge.mu == made.release.mu
-    assert charge.plan == made.release.plan
+    assert charge.mu == made.release_.mu
+    assert charge.plan == made.release_.plan
     with pytest.raises(BudgetError):
         made_of(small(), SMALL, ledger=tmp_path / "l")
     assert len(read_ledger(tmp_path / "l").charges) == 1
@@ -246,7 +249,7 @@ def test_mistakes_are_told_before_anything_is_charged(change: dict[str, Any], to
 @pytest.mark.parametrize("epsilon", [0, -1, float("nan")])
 def test_a_budget_that_is_none_is_refused(epsilon: float, tmp_path: Path) -> None:
     with pytest.raises(DpearlError):
-        synthesize(small(), SMALL, epsilon, recipe=FEW, settings=QUICK, ledger=tmp_path / "l")
+        PEARL(SMALL, epsilon, recipe=FEW, settings=QUICK, ledger=tmp_path / "l").fit(small())
     assert not (tmp_path / "l").exists()
 
 

@@ -306,8 +306,10 @@ def runs() -> list[Run]:
     todo += [{"part": "ks", "modes": own, "seed": seed, **training} for seed in SEEDS for own in (None, 3)]
     todo += [{"part": "answers", "table": "credit", "runs": RUNS}]
     todo += [{"part": "modes", "rounds": SHIPPED, "modes": "estimate", "runs": RUNS}]
-    todo += [{"part": "selection", "kept": kept, "seed": SEEDS[0]} for kept in KEPT]
-    todo += [{"part": "scale", "recipe": recipe, "scale": own, "seed": SEEDS[0], **training} for recipe, own in SCALES]
+    todo += [{"part": "selection", "kept": kept, "seed": seed} for seed in SEEDS for kept in KEPT]
+    todo += [
+        {"part": "scale", "recipe": recipe, "scale": own, "seed": seed, **training} for seed in SEEDS for recipe, own in SCALES
+    ]
     return [{"bench": "auxiliary", **run} for run in todo]
 
 

@@ -13,8 +13,9 @@ from PIL import Image as Pictures
 from bench.cache import Run
 from bench.paper import adult, images, power
 from bench.paper.method import Method
+from dpearl.chart import Bars, columns_of
 from dpearl.codec import Codec
-from dpearl.plot import share_charts
+from dpearl.plot import save
 from dpearl.svg import PAPER
 
 HISTOGRAMS = (Method.REAL, Method.MERF, Method.PRINTED, Method.OURS)
@@ -51,7 +52,8 @@ def draw_histograms(done: list[Run], path: Path) -> bool:
     codec = Codec(adult.schema())
     shares = {name: {str(method): np.array(first[method][name]) for method in there} for name in codec.columns}
     path.unlink(missing_ok=True)
-    share_charts(shares, codec, "Balanced Adult at ε = 1, δ = 1e-5", path)
+    charts = {name: Bars.of(codec.columns[name], own) for name, own in shares.items()}
+    save(columns_of(charts, "Balanced Adult at ε = 1, δ = 1e-5"), path)
     return True
 
 

@@ -14,7 +14,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from statistics import NormalDist
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -36,6 +38,7 @@ from dpearl.read import open_sources
 from dpearl.release import Measurement
 from dpearl.sanitize import sanitize, sanitize_levels
 from dpearl.schema import parse_declaration, parse_schema
+from dpearl.sums import Progress
 from dpearl.tally import Tally, tally
 
 BUDGET = Budget(16.0, 1e-5)
@@ -135,21 +138,40 @@ class Finding:
     def passed(self) -> bool:
         return self.seen <= self.stated
 
+    def to_dict(self) -> dict[str, Any]:
+        """All of it as plain values."""
+        return {"unit": str(self.unit), "part": self.part, "stated": self.stated, "seen": self.seen, "passed": self.passed}
 
-def audit(trials: int = 4000) -> list[Finding]:
-    """Test all that is installed."""
-    return audit_blocks(trials) + audit_levels(trials)
+
+def audit(trials: int = 4000, steps: Callable[[str, int], Progress] | None = None) -> list[Finding]:
+    """Test all that is installed; `steps` is told of each test."""
+    tests = [*_block_tests(trials, sanitize), *_level_tests(trials, sanitize_levels)]
+    done = steps("auditing", len(tests)) if steps else None
+    found = []
+    for test in tests:
+        found += test()
+        if done is not None:
+            done(1)
+    return found
 
 
 def audit_blocks(trials: int, sanitizer: Sanitize = sanitize) -> list[Finding]:
     """Test both relations, one and several rows per person, each block alone and all together."""
-    return [finding for case in _cases() for finding in _audit_case(case, trials, sanitizer)]
+    return [finding for test in _block_tests(trials, sanitizer) for finding in test()]
 
 
 def audit_levels(trials: int, sanitizer: SanitizeLevels = sanitize_levels) -> list[Finding]:
     """Test levels that nobody declared, for both relations, one and several rows per person."""
+    return [finding for test in _level_tests(trials, sanitizer) for finding in test()]
+
+
+def _block_tests(trials: int, sanitizer: Sanitize) -> list[Callable[[], list[Finding]]]:
+    return [partial(_audit_case, case, trials, sanitizer) for case in _cases()]
+
+
+def _level_tests(trials: int, sanitizer: SanitizeLevels) -> list[Callable[[], list[Finding]]]:
     units = (Unit(Relation.ADD_REMOVE), Unit(Relation.REPLACE_ONE), Unit(Relation.ADD_REMOVE, 3))
-    return [finding for unit in units for finding in _audit_levels(unit, trials, sanitizer)]
+    return [partial(_audit_levels, unit, trials, sanitizer) for unit in units]
 
 
 _LOST, _FAINT, _CROWD = 0.05, 0.05, 400

@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 
 from dpearl.cells import moments
 from dpearl.codec import Codes, column_codec
-from dpearl.errors import UsageError
+from dpearl.errors import UsageError, meant
 from dpearl.schema import Category, Column, Datetime, Image, Number, Schema, level_key, level_text
 
 
@@ -54,7 +53,7 @@ def conditions(schema: Schema, where: Mapping[str, Any]) -> list[Condition]:
 
 def _condition(schema: Schema, name: str, value: Any) -> Condition:
     if name not in schema.columns:
-        raise UsageError(f"--where: there is no column {name!r}{_meant(name, list(schema.columns))}")
+        raise UsageError(f"--where: there is no column {name!r}{meant(name, schema.columns)}")
     column, text = schema.columns[name], _text(value)
     if isinstance(column, Image):
         raise UsageError(f"--where: {name!r} is an image; give a column with values that can be named")
@@ -105,9 +104,4 @@ def _allowed(column: Column) -> str:
 
 
 def _near(column: Column, text: str) -> str:
-    return _meant(text, list(column.texts)) if isinstance(column, Category) else ""
-
-
-def _meant(word: str, known: list[str]) -> str:
-    close = get_close_matches(word, known, n=1, cutoff=0.75)
-    return f"; did you mean {close[0]!r}?" if close else ""
+    return meant(text, column.texts) if isinstance(column, Category) else ""

@@ -30,7 +30,7 @@ from dpearl.embeddings.moments import picture_moments
 from dpearl.embeddings.octaves import octaves, stretches
 from dpearl.embeddings.pictures import picture_blocks, pictured
 from dpearl.embeddings.spread import pairwise_distance, spread, uniform_spread
-from dpearl.errors import BudgetError, UsageError
+from dpearl.errors import BudgetError, UsageError, meant
 from dpearl.privacy import Relation, Unit
 from dpearl.schema import Declaration, Image, Schema, declaration_from
 
@@ -88,7 +88,7 @@ twentieth of its range. 20% for single columns: on Adult at ε = 1 TV of single 
 def recipe_named(name: str) -> Recipe:
     """The recipe of this name."""
     if name not in RECIPES:
-        raise UsageError(f"unknown recipe {name!r}; use {' or '.join(RECIPES)}")
+        raise UsageError(f"unknown recipe {name!r}; use {' or '.join(RECIPES)}{meant(name, RECIPES)}")
     return RECIPES[name]
 
 

@@ -12,6 +12,18 @@
 A message says what is wrong, where, and how to mend it. It never holds a value from a cell.
 """
 
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+def meant(word: str, known: Iterable[str]) -> str:
+    """'; did you mean ...?' where a known name is near, else nothing. What is known must be public."""
+    names = {name.casefold(): name for name in known}
+    close = get_close_matches(word.casefold(), names, n=1, cutoff=0.7)
+    return f"; did you mean {names[close[0]]!r}?" if close else ""
+
 
 class DpearlError(Exception):
     """The user's mistake, said in one line."""

@@ -1,4 +1,4 @@
-"""The paper's generators (App. G): latent noise and a class in, rows on the embedding's own axes out.
+"""Generators: latent noise and a class in, rows on the embedding's own axes out. The paper's (App. G), or a network of one's own.
 
 A row leaves a generator as positions in [0, 1] and, for each column that has a choice, the
 probabilities of its levels. In training these probabilities stand where a real row has a one-hot
@@ -8,7 +8,10 @@ probabilities of its levels. In training these probabilities stand where a real 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -16,6 +19,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from dpearl.codec import Codec, Codes, Feature
+from dpearl.distance import label_classes
+from dpearl.errors import UsageError
+from dpearl.release import Release
 from dpearl.schema import Image
 
 TABLE_LATENT, IMAGE_LATENT = 10, 5
@@ -36,13 +42,119 @@ class Draft:
     levels: Tensor
 
 
+def squashed(scores: Tensor, columns: Sequence[Feature]) -> list[Draft]:
+    """Any numbers as drafts, all positions first and then the choices of each column: tanh for positions, softmax for levels."""
+    reach = [column.coordinates for column in columns]
+    heads = torch.split(scores, [sum(reach), *(len(column.returns) for column in columns)], dim=1)
+    positions = torch.split((1 + torch.tanh(heads[0])) / 2, reach, dim=1)
+    return [Draft(place, torch.softmax(level, dim=1)) for place, level in zip(positions, heads[1:], strict=True)]
+
+
+@dataclass(frozen=True, eq=False)
+class Axes:
+    """The axes on which frequencies see a row: positions of all columns in [0, 1], then a one-hot of each column's levels.
+
+    A row of a network's is a mean of such rows, probabilities where these have a one-hot. A plain value lies at its position;
+    where it is missing or a spike, its coordinate is zero. So the position counts as far as the plain level is probable.
+    """
+
+    codec: Codec
+    classes: int
+
+    @classmethod
+    def of(cls, release: Release) -> Axes:
+        """Those of a release's columns; `classes` is how many the label has that rows may come back with, else 1."""
+        codec = release.embedding.design.codec
+        return cls(codec, len(label_classes(codec)))
+
+    @cached_property
+    def columns(self) -> list[Feature]:
+        """The columns as embeddings see them, in the order of their axes."""
+        return list(self.codec.features.values())
+
+    @property
+    def size(self) -> int:
+        """How many axes there are."""
+        return sum(column.coordinates + _levels(column) for column in self.columns)
+
+    @property
+    def scores(self) -> int:
+        """How many numbers `rows` takes for a row."""
+        return sum(column.coordinates + len(column.returns) for column in self.columns)
+
+    def rows(self, scores: Tensor) -> Tensor:
+        """Any numbers, such as the last layer of a network gives, as rows on the axes."""
+        return self.joined(dict(zip(self.codec.features, squashed(scores, self.columns), strict=True)))
+
+    def joined(self, drafts: Mapping[str, Draft]) -> Tensor:
+        """Drafts of all columns as rows on the axes."""
+        positions, levels = [], []
+        for name, column in self.codec.features.items():
+            draft = drafts[name]
+            if column.one_hot:
+                levels.append(draft.levels)
+            elif draft.levels.shape[1] == 1:
+                positions.append(draft.positions)
+            else:
+                positions.append(draft.positions * draft.levels[:, :1])
+                levels.append(draft.levels[:, 1:])
+        return torch.cat(positions + levels, dim=1)
+
+    def codes(self, rows: Tensor) -> dict[str, Codes]:
+        """Rows on the schema's grid: the most probable level, and the position as it is where that level is plain."""
+        codes: dict[str, Codes] = {}
+        for (name, column), (positions, levels) in zip(self.codec.features.items(), self._parts(rows), strict=True):
+            if not column.one_hot:
+                plain = 1 - levels.sum(dim=1, keepdim=True)
+                positions = positions / plain.clamp(min=1 / (2 + levels.shape[1]))
+                levels = torch.cat([plain, levels], dim=1)
+            chosen = np.array(column.returns)[levels.argmax(dim=1).numpy()]
+            codes[name] = column.code(positions.clamp(0, 1).numpy().astype(np.float64), chosen)
+        return self.codec.joined(codes)
+
+    def _parts(self, rows: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+        """Coordinates and levels of each column."""
+        sizes = [column.coordinates for column in self.columns] + [_levels(column) for column in self.columns]
+        parts = torch.split(rows, sizes, dim=1)
+        return zip(parts[: len(self.columns)], parts[len(self.columns) :], strict=True)
+
+
+def _levels(column: Feature) -> int:
+    """Levels that have an axis of their own: all that may come back, but for the plain one."""
+    return len(column.returns) - (0 if column.one_hot else 1)
+
+
+class Network(Protocol):
+    """What a torch module must be to be trained against a release: `dpearl.fit(release, generator=module)`.
+
+        class Mine(torch.nn.Module):
+            latent = 16
+
+            def __init__(self, axes: dpearl.Axes) -> None:
+                super().__init__()
+                self.axes = axes
+                inputs = self.latent + axes.classes
+                self.net = nn.Sequential(nn.Linear(inputs, 64), nn.ReLU(), nn.Linear(64, axes.scores))
+
+            def forward(self, latent: Tensor, classes: Tensor) -> Tensor:
+                known = one_hot(classes, self.axes.classes)
+                return self.axes.rows(self.net(torch.cat([latent, known], dim=1)))
+
+    `latent` is how much Gaussian noise a row takes. Given noise (rows, latent) and the place of each row's class (rows), the
+    module returns rows on the release's axes (rows, axes.size), each number in [0, 1]; `axes.rows` makes such of any numbers.
+    """
+
+    latent: int
+
+    def __call__(self, latent: Tensor, classes: Tensor) -> Tensor: ...
+
+
 class TableNet(nn.Module):
     """fc → bn → relu → fc → bn → relu → fc → tanh for positions, softmax for levels."""
 
     def __init__(self, columns: list[Feature], inputs: int) -> None:
         super().__init__()
-        self.positions = [column.coordinates for column in columns]
-        self.choices = [len(column.returns) for column in columns]
+        self.columns = columns
         first, second = TABLE_HIDDEN
         self.layers = nn.Sequential(
             nn.Linear(inputs, first),
@@ -51,13 +163,11 @@ class TableNet(nn.Module):
             nn.Linear(first, second),
             nn.BatchNorm1d(second),
             nn.ReLU(),
-            nn.Linear(second, sum(self.positions) + sum(self.choices)),
+            nn.Linear(second, sum(column.coordinates + len(column.returns) for column in columns)),
         )
 
     def forward(self, noise: Tensor) -> list[Draft]:
-        heads = torch.split(self.layers(noise), [sum(self.positions), *self.choices], dim=1)
-        positions = torch.split((1 + torch.tanh(heads[0])) / 2, self.positions, dim=1)
-        return [Draft(place, torch.softmax(level, dim=1)) for place, level in zip(positions, heads[1:], strict=True)]
+        return squashed(self.layers(noise), self.columns)
 
 
 class UpConv(nn.Module):
@@ -123,12 +233,23 @@ class ImageNet(nn.Module):
         return Draft(pixels.permute(0, 2, 3, 1).flatten(1), pixels.new_ones(len(pixels), 1))
 
 
-class Generator(nn.Module):
-    """One network for each picture and one for all other columns, driven by the same latent noise and class."""
+class RowGenerator(nn.Module):
+    """A generator whose rows lie on the embedding's axes."""
+
+    axes: Axes
+    latent: int
+
+    def draw(self, classes: Tensor, chance: torch.Generator) -> dict[str, Codes]:
+        """A row on the schema's grid for each class that is asked for, by its place."""
+        return self.axes.codes(self(torch.randn(len(classes), self.latent, generator=chance), classes))
+
+
+class Generator(RowGenerator):
+    """The paper's: one network for each picture and one for all other columns, driven by the same latent noise and class."""
 
     def __init__(self, codec: Codec, classes: int) -> None:
         super().__init__()
-        self.codec, self.features = codec, codec.features
+        self.axes, self.features = Axes(codec, classes), codec.features
         self.classes = classes
         self.pictures = [name for name in self.features if isinstance(codec.schema.columns.get(name), Image)]
         self.others = [name for name in self.features if name not in self.pictures]
@@ -147,28 +268,33 @@ class Generator(nn.Module):
             made |= dict(zip(self.others, self.table(latent), strict=True))
         return {name: made[name] for name in self.features}
 
-    def draw(self, classes: Tensor, chance: torch.Generator) -> dict[str, Codes]:
-        """A row on the schema's grid for each class that is asked for, by its place; the most probable level is taken."""
-        drafts = self.drafts(torch.randn(len(classes), self.latent, generator=chance), classes)
-        codes: dict[str, Codes] = {}
-        for name, column in self.features.items():
-            levels = np.array(column.returns)[drafts[name].levels.argmax(dim=1).numpy()]
-            codes[name] = column.code(drafts[name].positions.numpy().astype(np.float64), levels)
-        return self.codec.joined(codes)
+    def forward(self, latent: Tensor, classes: Tensor) -> Tensor:
+        """Rows as the frequencies see them."""
+        return self.axes.joined(self.drafts(latent, classes))
+
+
+class OwnGenerator(RowGenerator):
+    """A user's network, looked at once before it is believed."""
+
+    def __init__(self, net: Network, axes: Axes) -> None:
+        super().__init__()
+        if not isinstance(net, nn.Module) or type(getattr(net, "latent", None)) is not int or net.latent < 1:
+            raise UsageError("generator: must be a torch module with a whole number `latent`, the noise that a row takes")
+        self.net, self.axes, self.latent = net, axes, net.latent
+        self._try()
+
+    @torch.no_grad()
+    def _try(self) -> None:
+        """Some rows must have the axes' number, and lie where rows can lie."""
+        classes, training = torch.arange(8) % self.axes.classes, self.training
+        made = self.eval()(torch.randn(8, self.latent, generator=torch.Generator().manual_seed(0)), classes)
+        self.train(training)
+        if not isinstance(made, Tensor) or made.shape != (8, self.axes.size):
+            found = tuple(made.shape) if isinstance(made, Tensor) else type(made).__name__
+            raise UsageError(f"generator: gives {found} for 8 rows of {self.axes.size} axes; return (8, {self.axes.size})")
+        if not ((made >= 0) & (made <= 1)).all():
+            raise UsageError("generator: rows must lie in [0, 1] on every axis; `axes.rows` makes such of any numbers")
 
     def forward(self, latent: Tensor, classes: Tensor) -> Tensor:
-        """Rows as the frequencies see them: all coordinates, then the levels that have an axis of their own.
-
-        A plain value lies at its position; where it is missing or a spike, its coordinate is zero. So
-        the position counts as far as the plain level is probable.
-        """
-        positions, levels = [], []
-        for name, draft in self.drafts(latent, classes).items():
-            if self.features[name].one_hot:
-                levels.append(draft.levels)
-            elif draft.levels.shape[1] == 1:
-                positions.append(draft.positions)
-            else:
-                positions.append(draft.positions * draft.levels[:, :1])
-                levels.append(draft.levels[:, 1:])
-        return torch.cat(positions + levels, dim=1)
+        rows: Tensor = self.net(latent, classes)
+        return rows

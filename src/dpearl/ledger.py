@@ -1,7 +1,8 @@
 """What has been spent on one dataset: append-only, hash-chained, charged before anything is released.
 
 One JSON line per entry, each holding the SHA-256 of the line before. Charges compose exactly
-(μ² adds up), so the total is one ε at the ledger's δ. A file lock keeps two processes apart.
+(μ² adds up), so the total is one ε at the ledger's δ. Later budgets may follow from earlier releases, as long as the total
+does not: to stop at a Σμ² set in advance is a privacy filter (Smith & Thakurta 2022). A file lock keeps two processes apart.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import math
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from io import FileIO
 from pathlib import Path
@@ -73,9 +74,24 @@ class Ledger:
         return epsilon_of(math.sqrt(max(whole**2 - self.mu**2, 0.0)), self.delta_left)
 
     @property
+    def worth_a_release(self) -> bool:
+        """Whether a hundredth of the total is left."""
+        return self.left >= 0.01 * self.budget.epsilon
+
+    @property
     def spent(self) -> float:
         """ε of all charges together at the ledger's δ."""
         return epsilon_of(self.mu, self.delta_left)
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it as plain values."""
+        return {
+            "budget": asdict(self.budget),
+            "earlier_budgets": [{"time": time, **asdict(budget)} for time, budget in self.budgets[:-1]],
+            "charges": [{name: value for name, value in _entry(charge).items() if name != "kind"} for charge in self.charges],
+            "spent": {"epsilon": self.spent, "mu": self.mu},
+            "left": {"epsilon": self.left},
+        }
 
 
 def read_ledger(path: str | Path) -> Ledger:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from dpearl.embeddings.marginals import Pairs
 from dpearl.errors import UsageError
@@ -51,9 +52,14 @@ class Forecast:
 
     @property
     def warnings(self) -> list[str]:
-        """What will be slow, left out or lost, and what to do about it."""
-        design = self.offer.sketch["embedding"]
+        """What promises little, will be slow, left out or lost, and what to do about it."""
+        design, delta = self.offer.sketch["embedding"], self.offer.budget.delta
         found: list[str] = []
+        if delta * self.rows >= 1:
+            found.append(
+                f"delta {delta:g} is no less than one in {self.rows:,} rows: a definition that lets so many be shown outright "
+                f"promises little; choose --delta below {1 / self.rows:.0e}"
+            )
         pairs = design.find(Pairs)
         if pairs is None:
             return found
@@ -71,6 +77,22 @@ class Forecast:
                     "have to do with other columns: join them, or expect that"
                 )
         return found
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it as plain values."""
+        budget, unit = self.offer.budget, self.offer.unit
+        return {
+            "budget": {"epsilon": budget.epsilon, "delta": budget.delta},
+            "unit": {"relation": str(unit.relation), "rows_per_person": unit.rows_per_person},
+            "recipe": self.offer.recipe.name,
+            "rows": self.rows,
+            "blocks": [{**asdict(line), "verdict": line.verdict} for line in self.lines],
+            "asked": self.asked,
+            "larger_noise": self.costs,
+            "warnings": self.warnings,
+            "hopeful": self.hopeful,
+            "rows_needed": self.rows_needed,
+        }
 
     @property
     def hopeful(self) -> bool:

@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from dpearl.embeddings import Block
 from dpearl.embeddings.count import Count
-from dpearl.embeddings.marginals import Pairs, Singles
-from dpearl.grid import FEWEST_BINS
+from dpearl.embeddings.marginals import UNIT, Pairs, Singles
+from dpearl.grid import BINS, FEWEST_BINS
+from dpearl.measurement import Measurement
 from dpearl.release import Release
 
 Z = NormalDist().inv_cdf(0.975)
@@ -87,17 +88,37 @@ class Intervals:
 
 
 def measured_counts(release: Release, name: str) -> Intervals | None:
-    """Rows in each bin of a column, where the release counts them: the label's classes, other and missing last.
+    """Rows in each bin of a column, where the release counts them: the label's classes, or bins of a column (`bins_of`).
 
     The noise is Gaussian with a standard deviation that the release states, so ±1.96σ is exact.
     """
     measured = release.embedding
     count = measured.design.block("count")
     assert isinstance(count, Count)
-    if name != measured.design.schema.label or count.classes == 1:
+    if name == measured.design.schema.label and count.classes > 1:
+        values, half = count.rows(measured.sums["count"]), Z * float(count.rows(np.array(measured.sigmas["count"])))
+        return Intervals(values, values - half, values + half)
+    looked = _singles(release)
+    if looked is None or name not in looked[1].ladders:
         return None
-    values, half = count.rows(measured.sums["count"]), Z * float(count.rows(np.array(measured.sigmas["count"])))
+    stage, block = looked
+    values, half = stage.sums["singles"][block.places[name, 0]] / UNIT, Z * stage.sigmas["singles"] / UNIT
     return Intervals(values, values - half, values + half)
+
+
+def bins_of(release: Release, name: str) -> int:
+    """Most bins along a column's line where its rows are counted: those of its coarsest rung, else as people look at it."""
+    looked = _singles(release)
+    return looked[1].ladders[name].lines[0] or BINS if looked is not None and name in looked[1].ladders else BINS
+
+
+def _singles(release: Release) -> tuple[Measurement, Singles] | None:
+    """Where single columns were counted, if they were."""
+    for stage in release.stages.values():
+        block = stage.design.find(Singles)
+        if block is not None:
+            return stage, block
+    return None
 
 
 def measured_shares(release: Release, name: str) -> Intervals | None:

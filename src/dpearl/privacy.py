@@ -1,11 +1,10 @@
 """Relation, unit of protection, budget, and μ ↔ (ε, δ). Pure arithmetic.
 
 Every mechanism here is Gaussian, but for levels that are not declared (`embeddings.levels`), whose own δ is taken off the
-budget's. Gaussian mechanisms compose exactly: parts with
-μᵢ = Δᵢ/σᵢ are together μ-GDP with μ² = Σ μᵢ² (Dong, Roth & Su, Corollary 3.3), also when
-a part is chosen after seeing an earlier one. The analytic formula of Balle & Wang (2018,
-Theorem 8) turns μ into (ε, δ) exactly; the classical √(2 ln 1.25/δ)/ε is never used. The formula
-is evaluated in ball arithmetic: in floats its difference cancels when ε and δ are small, and a
+budget's. Gaussian mechanisms compose exactly: parts with μᵢ = Δᵢ/σᵢ are together μ-GDP with μ² = Σ μᵢ² (Dong, Roth & Su,
+Corollary 3.3), also when a part is chosen after seeing an earlier one, its μᵢ fixed before (a ledger's may be chosen, too:
+see there). The analytic formula of Balle & Wang (2018, Theorem 8) turns μ into (ε, δ) exactly; the classical √(2 ln 1.25/δ)/ε
+is never used. The formula is evaluated in ball arithmetic: in floats its difference cancels when ε and δ are small, and a
 budget would promise too much.
 """
 

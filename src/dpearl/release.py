@@ -16,6 +16,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from dpearl import container
+from dpearl.card import Card, Carded
 from dpearl.design import Design, load_design
 from dpearl.embeddings.levels import Levels
 from dpearl.errors import DpearlError, FileError
@@ -29,7 +30,7 @@ RELEASE, MODEL, CHECKPOINT = "dpearl-release", "dpearl-model", "dpearl-checkpoin
 
 
 @dataclass(frozen=True, eq=False)
-class Release:
+class Release(Carded):
     """Sanitized measurements, in the order they were made; the last is the embedding.
 
     `answers` come before them, where the owner asked for bounds, levels or modes: the schema of all stages is what they say.
@@ -48,6 +49,21 @@ class Release:
 
     def __repr__(self) -> str:
         return f"Release(epsilon={self.budget.epsilon:g}, delta={self.budget.delta:g}, {self.unit}, {self.digest[:12]})"
+
+    def card(self) -> Card:
+        """What it promises, to whom, and what it is of."""
+        return Card(
+            f"Release, ({self.budget.epsilon:g}, {self.budget.delta:g})-differentially private",
+            [
+                ("recomputed", f"epsilon {self.epsilon:.6f} at delta {self.budget.delta:g}"),
+                ("protects", str(self.unit)),
+                ("recipe", self.recipe),
+                ("rows", f"{self.rows:,}" if self.rows is not None else f"about {max(self.embedding.noisy_rows, 0):,.0f}"),
+                ("columns", ", ".join(self.schema.columns)),
+                ("label", self.schema.label or "none"),
+                ("digest", self.digest),
+            ],
+        )
 
     @cached_property
     def digest(self) -> str:

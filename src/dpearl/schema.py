@@ -16,7 +16,7 @@ from datetime import date, datetime, timezone
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -35,7 +35,8 @@ from pydantic import (
     model_validator,
 )
 
-from dpearl.errors import SchemaError
+from dpearl.card import Card, Carded
+from dpearl.errors import SchemaError, meant
 
 MAX_GRID = 2**48
 """Most grid points of a column: up to here float64 arithmetic finds a point's index without error."""
@@ -100,6 +101,11 @@ def _plain(value: float) -> float | int:
     return int(value) if _whole(value) else value
 
 
+def _digits(value: float) -> str:
+    """A number for people."""
+    return f"{value:,.0f}" if value.is_integer() and abs(value) < 1e15 else f"{value:g}"
+
+
 def _number(value: Any) -> Any:
     if isinstance(value, (str, bool)):
         raise ValueError("must be a number, such as 17")
@@ -110,6 +116,12 @@ Finite = Annotated[float, BeforeValidator(_number), AfterValidator(_finite), Pla
 Moment = Annotated[datetime, BeforeValidator(_moment), PlainSerializer(lambda moment: moment.isoformat())]
 Level = StrictStr | StrictBool | StrictInt | StrictFloat
 Estimate = Literal["estimate"]
+
+_NAMED = 60
+"""Most levels that are named where a column is described."""
+
+_SHORT = 80
+"""Letters of it on a card."""
 
 MAX_MODES = 12
 """Most modes of a number."""
@@ -184,6 +196,19 @@ class Number(_Declared):
         return int(span / Fraction(Decimal(repr(self.step)))) + 1
 
     @property
+    def values(self) -> str:
+        """What it may be, in words."""
+        spikes = ", ".join(map(_digits, self.spikes))
+        return "".join(
+            (
+                f"{_digits(self.lower)} to {_digits(self.upper)}",
+                f", step {_digits(self.step)}" if self.step else ", continuous",
+                ", logarithmic" if self.log else "",
+                f", with a mass of its own at {spikes}" if spikes else "",
+            )
+        )
+
+    @property
     def integral(self) -> bool:
         """Whether every value of the grid and every spike is a whole number."""
         return self.step is not None and all(map(_whole, (self.lower, math.floor(self.upper), self.step, *self.spikes)))
@@ -220,12 +245,20 @@ class Category(_Declared):
         """The levels as cells spell them."""
         return tuple(level_text(level) for level in self.levels)
 
+    @property
+    def values(self) -> str:
+        """What it may be, in words."""
+        named = ", ".join(self.texts[:_NAMED])
+        more = f" and {len(self.texts) - _NAMED:,} more" if len(self.texts) > _NAMED else ""
+        return f"{named}{more}" + (f"; all others: {self.other}" if self.other is not None else "")
+
 
 class Boolean(_Declared):
     """True or false."""
 
     kind: Literal["boolean"] = "boolean"
     missing: StrictBool = False
+    values: ClassVar = "true, false"
 
 
 class Datetime(_Declared):
@@ -248,6 +281,11 @@ class Datetime(_Declared):
         if self.points < 2:
             raise ValueError("step is larger than the range")
         return self
+
+    @property
+    def values(self) -> str:
+        """What it may be, in words."""
+        return f"{self.lower.isoformat(' ')} to {self.upper.isoformat(' ')}, step {self.step}"
 
     @property
     def span(self) -> tuple[int, int]:
@@ -280,6 +318,7 @@ class AskedNumber(_Declared):
     """A number whose bounds, or the one that is not declared, are to be estimated."""
 
     kind: Literal["number"] = "number"
+    values: ClassVar = "bounds to be estimated"
     bounds: Estimate
     lower: Finite | None = None
     upper: Finite | None = None
@@ -307,6 +346,7 @@ class AskedDatetime(_Declared):
     """A moment whose bounds are to be estimated."""
 
     kind: Literal["datetime"] = "datetime"
+    values: ClassVar = "bounds to be estimated"
     bounds: Estimate
     step: str = "1s"
     missing: StrictBool = False
@@ -321,6 +361,7 @@ class AskedCategory(_Declared):
     """A category whose levels are to be estimated: those that enough people share."""
 
     kind: Literal["category"] = "category"
+    values: ClassVar = "levels to be estimated"
     levels: Estimate
     other: str | None = None
     missing: StrictBool = False
@@ -338,6 +379,11 @@ class Image(_Declared):
     height: Annotated[int, Field(ge=1)]
     width: Annotated[int, Field(ge=1)]
     channels: Literal[1, 3] = 1
+
+    @property
+    def values(self) -> str:
+        """What it is, in words."""
+        return f"{self.width} × {self.height} pixels, {'grey' if self.channels == 1 else 'colour'}"
 
     @property
     def pixels(self) -> int:
@@ -374,7 +420,7 @@ AnyColumn = Annotated[
 ]
 
 
-class Declaration(_Declared):
+class Declaration(Carded, _Declared):
     """The columns that may be read, the label among them, and the unit of protection. It may hold questions."""
 
     label: str | None = None
@@ -389,7 +435,9 @@ class Declaration(_Declared):
         if any(name.endswith(MODE) for name in self.columns):
             raise ValueError("columns: a name ends as those of modes do; rename that column")
         if self.label is not None and self.label not in self.columns:
-            raise ValueError(f"label: {self.label!r} is not a declared column; add [columns.{self.label}]")
+            raise ValueError(
+                f"label: {self.label!r} is not a declared column; add [columns.{self.label}]{meant(self.label, self.columns)}"
+            )
         if self.label is not None and self.columns[self.label].kind == "image":
             raise ValueError("label: an image cannot be the label")
         if self.person is not None and self.person in self.columns:
@@ -399,6 +447,23 @@ class Declaration(_Declared):
         if self._coordinates > MAX_COORDINATES:
             raise ValueError(f"columns: at most {MAX_COORDINATES} numbers and pixels fit in a row; scale images down")
         return self
+
+    def __repr__(self) -> str:
+        columns = "1 column" if len(self.columns) == 1 else f"{len(self.columns)} columns"
+        label = f", label {self.label!r}" if self.label is not None else ""
+        asked = f", {len(self.questions)} asked for" if self.questions else ""
+        return f"{type(self).__name__}({columns}{label}{asked})"
+
+    __str__ = __repr__
+
+    def card(self) -> Card:
+        """Every column: its kind, what it may be, whether cells may be missing."""
+        lines = [
+            (name, f"{column.kind}, the label" if name == self.label else column.kind, _told(column))
+            for name, column in self.columns.items()
+        ]
+        rows = f", up to {self.rows_per_person} rows a person" if self.rows_per_person > 1 else ""
+        return Card(f"{self!r}{rows}", lines)
 
     @property
     def _coordinates(self) -> int:
@@ -454,6 +519,11 @@ class Schema(Declaration):
     def from_dict(cls, declared: dict[str, Any]) -> Schema:
         """The inverse of `to_dict`."""
         return complete(declaration_from(declared), "schema")
+
+
+def _told(column: Any) -> str:
+    words = column.values if len(column.values) <= _SHORT else f"{column.values[: _SHORT - 1]}…"
+    return f"{words}; may be missing" if getattr(column, "missing", False) else words
 
 
 def asks_modes(column: Any) -> bool:
@@ -521,6 +591,8 @@ def _refuse_blanks(declared: dict[str, Any], text: str, where: str) -> None:
     for name, column in columns.items() if isinstance(columns, dict) else ():
         wanted = {"number": ("lower", "upper"), "datetime": ("lower", "upper"), "category": ("levels",)}
         for key in wanted.get(str(column.get("kind")), ()) if isinstance(column, dict) and "bounds" not in column else ():
+            if key not in column:
+                _refuse_near_miss(name, key, column, text, where)
             if column.get(key, "") in ("", []) and not (key == "levels" and column.get("other")):
                 blanks.append(f"{name}.{key}{_line(text, name, key)}")
     if blanks:
@@ -530,6 +602,13 @@ def _refuse_blanks(declared: dict[str, Any], text: str, where: str) -> None:
         )
 
 
+def _refuse_near_miss(name: str, key: str, column: Mapping[str, Any], text: str, where: str) -> None:
+    """A key that is missing may have been misspelt."""
+    for other in column.keys() - set(_keys(["columns", name, str(column["kind"])])):
+        if near := meant(other, [key]):
+            raise SchemaError(f"{where}: {name}.{other}{_line(text, name, other)}: is not a known key{near}")
+
+
 def _explain(error: ValidationError, text: str, where: str) -> str:
     """Pydantic's first complaint in our words: column, key, line, and what to do."""
     first = error.errors()[0]
@@ -537,9 +616,9 @@ def _explain(error: ValidationError, text: str, where: str) -> str:
     name, keys = (place[1], place[3:4]) if place[:1] == ["columns"] and len(place) > 1 else ("", place[:1])
     at = ".".join([name, *keys] if name else keys)
     reason = {
-        "extra_forbidden": "is not a known key; remove it",
+        "extra_forbidden": f"is not a known key; remove it{meant(''.join(place[-1:]), _keys(place))}",
         "union_tag_not_found": f"needs a kind: one of {', '.join(KINDS)}",
-        "union_tag_invalid": f"has an unknown kind; use one of {', '.join(KINDS)}",
+        "union_tag_invalid": f"has an unknown kind; use one of {', '.join(KINDS)}{meant(_kind(first), KINDS)}",
         "missing": "is missing; add it",
         "literal_error": 'must be "estimate" where it is asked for',
     }.get(first["type"], first["msg"].removeprefix("Value error, "))
@@ -548,6 +627,27 @@ def _explain(error: ValidationError, text: str, where: str) -> str:
     if not at:
         at, _, reason = reason.partition(": ")
     return f"{where}: {at}{_line(text, name, ''.join(keys) if name else at)}: {reason}"
+
+
+def _keys(place: list[str]) -> list[str]:
+    """The keys that are known where a complaint points to."""
+    if len(place) < 3:
+        return list(Declaration.model_fields)
+    kinds: dict[str, type[_Declared]] = {
+        "number": AskedNumber,
+        "category": Category,
+        "boolean": Boolean,
+        "datetime": AskedDatetime,
+        "image": Image,
+    }
+    named = kinds.get(place[2].removeprefix("asked "))
+    bounds = ["lower", "upper"] if named is AskedDatetime else []
+    return [*named.model_fields, *bounds] if named else []
+
+
+def _kind(complaint: Mapping[str, Any]) -> str:
+    """The kind that a column was given, without a question in it."""
+    return str(complaint.get("ctx", {}).get("tag", "")).removeprefix("asked ")
 
 
 def _line(text: str, column: str, key: str) -> str:

@@ -126,6 +126,11 @@ def settings_for(design: Design) -> AnySettings:
         return MIXTURE
     if design.find(Moments) is not None:
         return PICTURES
+    return frequency_settings(design)
+
+
+def frequency_settings(design: Design) -> Settings:
+    """The constants for training by frequencies."""
     return TABLES if tabular(design.schema) else IMAGES
 
 

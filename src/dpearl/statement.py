@@ -6,6 +6,9 @@ import math
 from datetime import datetime
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from dpearl.embeddings.characteristic import Characteristic
 from dpearl.privacy import Relation, epsilon_of
 from dpearl.release import Measurement, Release
@@ -14,7 +17,20 @@ from dpearl.schema import Category, Datetime, Number
 
 def best_guess(mu: float, lost: float = 0.0) -> float:
     """How often the best membership test is right when both answers are equally likely: Φ(μ/2), and half of what δ it may see."""
-    return min(0.5 * math.erfc(-mu / 2 / math.sqrt(2)) + lost / 2, 1.0)
+    return min(_normal(mu / 2) + lost / 2, 1.0)
+
+
+def best_test(mu: float, lost: float = 0.0) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """False alarms and hits of the best membership test: at a rate α of false alarms it catches Φ(Φ⁻¹(α) + μ) (Dong, Roth & Su),
+    and what δ it may see."""
+    places = np.linspace(-5, 5, 201)
+    alarms, hits = (np.array([0.0, *map(_normal, own), 1.0]) for own in (places, places + mu))
+    return alarms, np.minimum(hits + lost, 1.0)
+
+
+def _normal(place: float) -> float:
+    """Φ."""
+    return 0.5 * math.erfc(-place / math.sqrt(2))
 
 
 def facts(release: Release) -> dict[str, Any]:
@@ -37,7 +53,9 @@ def facts(release: Release) -> dict[str, Any]:
         "stages": {
             name: {
                 "share": release.mus[name] ** 2 / total,
-                "epsilon_alone": epsilon_of(release.mus[name], release.budget.delta),
+                "epsilon_alone": epsilon_of(
+                    release.mus[name], release.budget.delta - stage.design.lost(stage.sigmas, release.unit)
+                ),
                 "design": stage.design.digest,
                 "blocks": _blocks(stage),
             }

@@ -8,13 +8,14 @@ from __future__ import annotations
 import hashlib
 import io
 import re
-import unicodedata
 import warnings
 from dataclasses import dataclass
 from typing import Any
 from xml.etree import ElementTree
 
 from matplotlib.figure import Figure
+
+from dpearl.card import visible
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ _VARIABLES = dict(zip((PAGE.ink, PAGE.rule, *PAGE.series), ("ink", "rule", "one"
 def svg(figure: Figure, title: str) -> str:
     """A figure in the colours of PAGE, to be put into a page as it is; the title is for those who cannot see it."""
     file = io.StringIO()
-    save(figure, file, format="svg", transparent=True, metadata={"Date": None})
+    write_figure(figure, file, format="svg", transparent=True, metadata={"Date": None})
     own = hashlib.sha256(f"{title}{file.getvalue()}".encode()).hexdigest()[:8]
     root = ElementTree.fromstring(file.getvalue())
     _strip(root)
@@ -51,7 +52,7 @@ def svg(figure: Figure, title: str) -> str:
     return ElementTree.tostring(root, encoding="unicode")
 
 
-def save(figure: Figure, file: Any, **form: Any) -> None:
+def write_figure(figure: Figure, file: Any, **form: Any) -> None:
     """Write a figure; letters that the drawing's own font lacks are no mistake."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from")
@@ -74,14 +75,3 @@ def _on_page(key: str, value: str, own: str) -> str:
         value = re.sub("'DejaVu Sans'[^;]*", "var(--letters)", value)
         return re.sub("#01020[0-5]", lambda found: f"var(--{_VARIABLES[found[0]]})", value)
     return value.replace("#", f"#{own}-") if key.endswith(("href", "clip-path")) else value
-
-
-def visible(text: str) -> str:
-    """Text whose control characters and changes of direction are replaced by a sign, so that no name can act on its reader."""
-    return "".join("\N{REPLACEMENT CHARACTER}" if _acts(letter) else letter for letter in text)
-
-
-def _acts(letter: str) -> bool:
-    turns = unicodedata.bidirectional(letter) in {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
-    odd = unicodedata.category(letter) in {"Cc", "Cs", "Zl", "Zp"} or ord(letter) & 0xFFFE == 0xFFFE
-    return letter not in "\n\t" and (turns or odd)

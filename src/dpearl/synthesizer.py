@@ -6,6 +6,7 @@ itself, as `inspect` does.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,13 +19,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from dpearl import container
+from dpearl.card import Card, Carded
 from dpearl.codec import Codec, Codes
 from dpearl.condition import Condition, conditions
 from dpearl.distance import label_classes, proportions
 from dpearl.embeddings.marginals import Pairs
 from dpearl.embeddings.moments import Moments
 from dpearl.errors import FileError, UsageError
-from dpearl.generator import Generator
+from dpearl.generator import Axes, Generator, Network, OwnGenerator, RowGenerator
 from dpearl.mixture import Mixture, mixture_of
 from dpearl.pictures import PictureGenerator
 from dpearl.release import MODEL, Release, model_release, to_parts
@@ -32,7 +34,7 @@ from dpearl.settings import check_seed
 from dpearl.statement import privacy_statement
 from dpearl.write import check_rows
 
-AnyGenerator = Generator | Mixture | PictureGenerator
+AnyGenerator = RowGenerator | Mixture | PictureGenerator
 
 CHUNK = 2**13
 """Rows drawn at a time, always: so that the first rows are the same however many are asked for."""
@@ -42,7 +44,7 @@ _PATIENCE = 2**17
 
 
 @dataclass(frozen=True, eq=False)
-class Synthesizer:
+class Synthesizer(Carded):
     """A generator, the release behind it, and how it was trained."""
 
     release: Release
@@ -50,10 +52,17 @@ class Synthesizer:
     training: Mapping[str, Any]
 
     def __repr__(self) -> str:
-        return f"Synthesizer({', '.join(self.codec.columns)}; {self.release!r})"
+        return f"Synthesizer({len(self.codec.columns)} columns; {self.release!r})"
+
+    def card(self) -> Card:
+        """What it was learnt from, and how."""
+        trained = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in self.training.items())
+        own = self.release.card()
+        return Card(f"Synthesizer of a {own.title[:1].lower()}{own.title[1:]}", [*own.lines, ("training", trained)])
 
     @property
     def codec(self) -> Codec:
+        """Rows on the schema's grid, and back."""
         return self.release.embedding.design.codec
 
     @property
@@ -136,7 +145,7 @@ def _cut(codes: Mapping[str, Codes], places: NDArray[np.int64]) -> dict[str, Cod
 
 
 def save_synthesizer(model: Synthesizer, path: str | Path) -> None:
-    """Write a model."""
+    """Write a model. Of a network of your own the weights are written, and its code is not: keep that."""
     meta, arrays = to_parts(model.release)
     weights = {f"generator/{name}": _numpy(value) for name, value in model.generator.state_dict().items()}
     head = {"release": meta, "release_digest": model.release.digest, "training": dict(model.training)}
@@ -144,19 +153,46 @@ def save_synthesizer(model: Synthesizer, path: str | Path) -> None:
     container.place_file(path, content)
 
 
-def load_synthesizer(path: str | Path) -> Synthesizer:
-    """Read a model; the release inside is checked as if it were a file of its own."""
+def load_synthesizer(path: str | Path, generator: Network | None = None) -> Synthesizer:
+    """Read a model; the release inside is checked as if it were a file of its own.
+
+    Where it was trained with a network of your own, give that again as `generator`: the file holds its weights alone, which a
+    copy of it takes on.
+    """
     meta, arrays = container.read(path, MODEL)
     release = model_release(meta, arrays, path)
     weights = {name.removeprefix("generator/"): array for name, array in arrays.items() if name.startswith("generator/")}
     try:
-        generator = _generator(release, {name: torch.from_numpy(np.array(array)) for name, array in weights.items()})
+        training = dict(meta["training"])
+        _match(training.get("generator"), generator, path)
+        tensors = {name: torch.from_numpy(np.array(array)) for name, array in weights.items()}
+        made = _generator(release, tensors) if generator is None else _own(release, tensors, generator, path)
         if not all(np.isfinite(array).all() for array in weights.values()):
             raise ValueError("weights")
-        training = dict(meta["training"])
     except (KeyError, TypeError, ValueError, RuntimeError):
         raise FileError(f"{path}: is damaged: its parts do not fit together") from None
-    return Synthesizer(release, generator.eval(), training)
+    return Synthesizer(release, made.eval(), training)
+
+
+def _match(trained: str | None, given: Network | None, path: str | Path) -> None:
+    """A model of one's own network needs that network, and no other model takes one."""
+    if trained is not None and given is None:
+        raise FileError(
+            f"{path}: holds the weights of a network of its maker's own, {trained!r}, and not its code; in Python, "
+            "load_synthesizer(path, generator=...) takes that network again"
+        )
+    if trained is None and given is not None:
+        raise UsageError(f"{path}: was not trained with a network of your own; leave out `generator`")
+
+
+def _own(release: Release, weights: dict[str, Tensor], net: Network, path: str | Path) -> OwnGenerator:
+    """A copy of a user's network with these weights."""
+    generator = OwnGenerator(copy.deepcopy(net), Axes.of(release))
+    try:
+        generator.load_state_dict(weights)
+    except RuntimeError:
+        raise UsageError(f"{path}: its weights do not fit this generator; give the network that it was trained with") from None
+    return generator
 
 
 def _generator(release: Release, weights: dict[str, Tensor]) -> AnyGenerator:

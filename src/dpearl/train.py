@@ -6,6 +6,7 @@ it, whatever the number of iterations (post-processing, Thm. 1).
 
 from __future__ import annotations
 
+import copy
 import math
 import time
 from collections.abc import Callable
@@ -18,13 +19,14 @@ from torch import Tensor
 from dpearl.checkpoint import Resumable
 from dpearl.critic import Critic, effective_sample_size
 from dpearl.distance import Batch, Target, noise_floor, noise_spread, squared_distances, target_of
+from dpearl.embeddings.characteristic import Characteristic
 from dpearl.errors import TrainingError, UsageError
 from dpearl.fitting import MixtureTraining
-from dpearl.generator import Generator
+from dpearl.generator import Axes, Generator, Network, OwnGenerator, RowGenerator
 from dpearl.moment import Moment, Watch
 from dpearl.pictures import PictureTraining
 from dpearl.release import Release
-from dpearl.settings import AnySettings, MixtureSettings, PictureSettings, Settings, check_seed, settings_for
+from dpearl.settings import AnySettings, MixtureSettings, PictureSettings, Settings, check_seed, frequency_settings, settings_for
 from dpearl.synthesizer import Synthesizer
 
 _EVERY = 10.0
@@ -43,35 +45,45 @@ def fit(
     checkpoint: str | Path | None = None,
     watch: Watch | None = None,
     stop: Callable[[], bool] | None = None,
+    generator: Network | None = None,
 ) -> Synthesizer:
     """A generator for this release. The same release, settings, seed and thread count give the same one on a CPU.
 
+    `generator` is a torch module of your own to train in place of ours (see `Network`), against a release that holds frequencies:
+    of recipe paper, of `frequencies=1000`, or of pictures. A copy is trained; the module stays as it is.
     With `checkpoint`, the state is kept in that file and work goes on from it; remove it when the model is safe.
     `stop` is asked after every step; where it says yes, the state is kept and KeyboardInterrupt raised.
     """
     check_seed(seed)
     if threads is not None:
         torch.set_num_threads(threads)
-    chosen = settings or settings_for(release.embedding.design)
-    training = _begin(release, chosen, seed, pick_device(device))
+    design = release.embedding.design
+    chosen = settings or (settings_for(design) if generator is None else frequency_settings(design))
+    training = _begin(release, chosen, seed, pick_device(device), generator)
     keep = None if checkpoint is None else Path(checkpoint)
     if keep is not None and keep.exists():
         training.restore(keep)
     _run(training, keep, watch, stop)
-    told = {**asdict(chosen), "seed": seed, "threads": torch.get_num_threads(), "torch": str(torch.__version__)}
+    own = {} if generator is None else {"generator": type(generator).__name__}
+    told = {**asdict(chosen), **own, "seed": seed, "threads": torch.get_num_threads(), "torch": str(torch.__version__)}
     return Synthesizer(release, training.generator.cpu().eval(), told)
 
 
-def _begin(release: Release, settings: AnySettings, seed: int, device: torch.device) -> Working:
-    """Training of the kind that the release's blocks ask for."""
-    wanted = type(settings_for(release.embedding.design))
+def _begin(release: Release, settings: AnySettings, seed: int, device: torch.device, own: Network | None) -> Working:
+    """Training of the kind that the release's blocks ask for; networks of one's own follow frequencies."""
+    if own is not None and release.embedding.design.find(Characteristic) is None:
+        raise UsageError(
+            "generator: this release counts pairs of columns, which only a mixture can follow; release with frequencies "
+            "(-k 1000, or recipe paper) to train a network of your own"
+        )
+    wanted = Settings if own is not None else type(settings_for(release.embedding.design))
     if not isinstance(settings, wanted):
         raise UsageError(f"a release of recipe {release.recipe!r} is trained with {wanted.__name__}")
     if isinstance(settings, MixtureSettings):
         return MixtureTraining(release, settings, seed, device)
     if isinstance(settings, PictureSettings):
         return PictureTraining(release, settings, seed, device)
-    return Training(release, settings, seed, device)
+    return Training(release, settings, seed, device, own)
 
 
 def _run(training: Working, keep: Path | None, watch: Watch | None, stop: Callable[[], bool] | None) -> None:
@@ -105,13 +117,15 @@ def pick_device(name: str) -> torch.device:
 class Training(Resumable):
     """Two players, their optimisers and the chance between them: everything that changes in training."""
 
-    def __init__(self, release: Release, settings: Settings, seed: int, device: torch.device) -> None:
+    def __init__(self, release: Release, settings: Settings, seed: int, device: torch.device, own: Network | None = None) -> None:
         self.settings = settings
         self.identity = {"release": release.digest, **asdict(settings), "seed": seed}
         self.target: Target = target_of(release).to(device)
+        axes = Axes.of(release)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            self.generator = Generator(release.embedding.design.codec, len(self.target.classes)).to(device)
+            made: RowGenerator = Generator(axes.codec, axes.classes) if own is None else OwnGenerator(copy.deepcopy(own), axes)
+        self.generator = made.to(device)
         self.critic = Critic(self.target.frequencies, self.target.scale, settings.omega)
         moved = [parameter for parameter in self.critic.parameters() if parameter.requires_grad]
         self.falling = torch.optim.Adam(self.generator.parameters(), settings.learning_rate, fused=True)

@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import sys
 
-from dpearl.cli import judges, owner_side, public_side, show, sums_side, whole_way
-from dpearl.cli.app import app
+from dpearl.cli import say
+from dpearl.cli.app import VERBS, loaded, program
 from dpearl.errors import DpearlError, Interrupted
 
-__all__ = ["app", "judges", "main", "owner_side", "public_side", "sums_side", "whole_way"]
+__all__ = ["VERBS", "loaded", "main", "program"]
 
 _INTERRUPTED = 130
 _NO_MEMORY = ("[enforce fail at alloc_cpu.cpp", "can't start new thread")
 """How torch and Python tell of it in a RuntimeError."""
 
-_CHARGED = "if a ledger was given, `dpearl ledger` tells what was charged"
-_ORDER = (
-    *("synth", "demo", "schema", "plan", "release", "inspect", "train", "sample", "report", "evaluate"),
-    *("ledger", "embed", "merge", "study", "audit"),
-)
-app.registered_commands.sort(key=lambda command: _ORDER.index(getattr(command.callback, "__name__", "")))
+_CHARGED = "If a ledger was given, `dpearl ledger` tells what was charged"
 
 
 def main() -> None:
@@ -33,19 +29,20 @@ def main() -> None:
 
 
 def _run() -> int:
+    say.hush(False)
     try:
-        code = app(standalone_mode=False)
+        code = program().main(prog_name="dpearl", standalone_mode=False)
         if code == _INTERRUPTED:
             raise KeyboardInterrupt
         return code if isinstance(code, int) else 0
     except Interrupted as stopped:
-        show.mistake(f"interrupted; {stopped}")
+        say.mistake(f"interrupted; {stopped}")
         return _INTERRUPTED
     except DpearlError as error:
-        show.mistake(str(error))
+        say.mistake(str(error))
         return 2
     except KeyboardInterrupt:
-        show.mistake(f"interrupted; no unfinished file is kept; {_CHARGED}")
+        say.mistake(f"interrupted; no unfinished file is kept. {_CHARGED}")
         return _INTERRUPTED
     except BrokenPipeError:
         sys.stdout = None  # nobody listens any more, so nothing is flushed at exit
@@ -53,12 +50,19 @@ def _run() -> int:
     except Exception as error:
         if hasattr(error, "format_message"):
             where = getattr(getattr(error, "ctx", None), "command_path", "dpearl")
-            show.mistake(f"{error.format_message()} (see `{where} --help`)")
+            say.mistake(f"{_told(error.format_message())} (see `{where} --help`)")
             return 2
         if isinstance(error, MemoryError) or str(error).startswith(_NO_MEMORY):
-            show.mistake("there is not enough memory for this; free some. No unfinished file is kept; " + _CHARGED)
+            say.mistake(f"there is not enough memory for this; free some. No unfinished file is kept. {_CHARGED}")
             return 2
         if os.environ.get("DPEARL_DEBUG"):
             raise
-        show.note(f"dpearl: internal error ({type(error).__name__}); please report it. DPEARL_DEBUG=1 shows where")
+        say.mistake(f"internal error ({type(error).__name__}); please report it. DPEARL_DEBUG=1 shows where")
         return 1
+
+
+def _told(message: str) -> str:
+    """Typer's words in our way of speaking."""
+    message = message.replace("Value error, ", "").rstrip(".")
+    meant = re.sub(r" \(Possible options: ([^)]*)\)", r"; did you mean \1?", message)
+    return re.sub(r"\. Did you mean (.*)\?$", r"; did you mean \1?", meant)

@@ -1,85 +1,86 @@
-"""The one Typer application, and the options that commands share."""
+"""The one command line: what its verbs are, each loaded when it is called, so that help and completion take no time."""
 
 from __future__ import annotations
 
-from enum import StrEnum
-from pathlib import Path
-from typing import Annotated
+from importlib import import_module
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command
 
-from dpearl.design import Scale
-from dpearl.engines import EngineName
-from dpearl.privacy import Relation
-from dpearl.release import this_version
-from dpearl.settings import Omega
+from dpearl.cli.say import HELP, examples
+
+VERBS = {
+    "synth": ("whole_way", "Go from sensitive rows to synthetic ones in one go."),
+    "demo": ("whole_way", "Run the whole way on the carried Adult data."),
+    "schema": ("owner_side", "Draft a schema: names and kinds."),
+    "plan": ("owner_side", "Tell what a budget buys, without data."),
+    "release": ("owner_side", "Sanitize sensitive rows, once."),
+    "inspect": ("public_side", "Print the privacy statement of a release or model."),
+    "train": ("public_side", "Train a generator on a release."),
+    "sample": ("public_side", "Draw synthetic rows from a model, at no privacy cost."),
+    "report": ("judges", "Write the public report of a model, made without real rows."),
+    "evaluate": ("judges", "Compare synthetic rows with real ones, for the owner: PRIVATE."),
+    "ledger": ("owner_side", "Show what has been spent; with --epsilon, set the total."),
+    "embed": ("sums_side", "Write the PRIVATE partial sum of a shard or site."),
+    "merge": ("sums_side", "Add partial sums, or a site's shares, and remove the parts."),
+    "study": ("sums_side", "Write what sites agree on before they share their sums."),
+    "audit": ("owner_side", "Test the mechanism that is installed, statistically."),
+}
+"""Each verb, in the order of a day's work: where it lives, and its help in one line."""
+
+_app = typer.Typer(name="dpearl", rich_markup_mode=None, pretty_exceptions_enable=False)
 
 
-class Moves(StrEnum):
-    """What a critic can move."""
-
-    SIGMA = Omega.SIGMA.value
-    MU_SIGMA = Omega.MU_SIGMA.value
-
-
-app = typer.Typer(
-    name="dpearl",
-    help="Differentially private data synthesis by private embeddings.",
-    add_completion=False,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-)
-
-Data = Annotated[list[str], typer.Argument(metavar="DATA", help="Files, folders or globs: CSV, Parquet, .npz, LABEL/image.png.")]
-DataOrSums = Annotated[
-    list[str] | None,
-    typer.Argument(
-        metavar="DATA", help="Files, folders, globs, s3:// and such: CSV, Parquet, .npz, LABEL/image.png; or partial sums."
+@_app.callback(
+    invoke_without_command=True,
+    context_settings=HELP,
+    epilog=examples(
+        "dpearl schema people.csv -o schema.toml",
+        "dpearl synth people.csv --schema schema.toml --epsilon 1 -n 1000 -o synthetic.csv",
+        "dpearl release --help",
     ),
-]
-Query = Annotated[str | None, typer.Option("--query", help="A SELECT that goes row by row, in place of DATA; needs duckdb.")]
-Database = Annotated[
-    str | None,
-    typer.Option("--database", help="Where --query runs: a DuckDB or SQLite file, or postgresql://..."),
-]
-Engine = Annotated[EngineName, typer.Option("--engine", help="Who sums: this machine, a Dask cluster or a Spark session.")]
-Scheduler = Annotated[str | None, typer.Option("--scheduler", help="Address of Dask's scheduler or Spark's master.")]
-Memory = Annotated[int, typer.Option("--memory", min=1, help="Megabytes that batches in work may take; engine local.")]
-ReleaseFile = Annotated[Path, typer.Argument(metavar="RELEASE", help="A release.")]
-ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="A model.")]
-SchemaFile = Annotated[Path, typer.Option("--schema", help="Schema file (TOML).")]
-Epsilon = Annotated[float, typer.Option("--epsilon", help="Total privacy budget of everything in the release.")]
-Delta = Annotated[float, typer.Option("--delta", help="Probability that the guarantee may fail.")]
-RecipeName = Annotated[str, typer.Option("--recipe", help="auto, or paper (replace-one, pairwise distance).")]
-RelationName = Annotated[Relation | None, typer.Option("--relation", help="Who counts as a neighbour; the recipe's by default.")]
-ScaleName = Annotated[Scale | None, typer.Option("--scale", help="What is looked at first; public takes no budget.")]
-Frequencies = Annotated[int | None, typer.Option("-k", "--frequencies", help="Measure so many frequencies; paper: 1,000.")]
-RowsPerPerson = Annotated[int | None, typer.Option("--rows-per-person", help="Most rows of one person; overrides the schema.")]
-Seed = Annotated[int, typer.Option("--seed", help="Public seed of the frequencies. Noise has no seed.")]
-Threads = Annotated[int | None, typer.Option("--threads", min=1, max=1024, help="Threads; all cores by default.")]
-LedgerFile = Annotated[Path | None, typer.Option("--ledger", help="Ledger to charge; a new one holds just this budget.")]
-LedgerShown = Annotated[Path | None, typer.Option("--ledger", help="The ledger that the release was charged to, to be shown.")]
-Output = Annotated[Path, typer.Option("-o", "--output", help="File to write; never overwritten.")]
-
-TrainingSeed = Annotated[int, typer.Option("--seed", help="Seed of training, and of rows sampled with it. Noise has no seed.")]
-SampleSeed = Annotated[int, typer.Option("--seed", help="Another seed gives other rows.")]
-Iterations = Annotated[int | None, typer.Option("--iterations", help="Training steps; the recipe knows how many.")]
-LearningRate = Annotated[float | None, typer.Option("--learning-rate", help="At the start; the recipe's by default.")]
-CriticName = Annotated[Moves, typer.Option("--critic", help="What the critic moves: sigma, or mu and sigma, of its frequencies.")]
-NoCritic = Annotated[bool, typer.Option("--no-critic", help="Weigh all frequencies the same: the paper's ablation.")]
-Device = Annotated[str, typer.Option("--device", help="cpu, cuda, or auto for a GPU where there is one.")]
-SampleRows = Annotated[int, typer.Option("-n", "--rows", help="How many synthetic rows.")]
-SampleOutput = Annotated[
-    Path, typer.Option("-o", "--output", help="File to write (.csv, .parquet, .npz, .png); never overwritten.")
-]
-
-
-@app.callback(invoke_without_command=True)
+)
 def root(
     context: typer.Context, show_version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False
 ) -> None:
+    """Differentially private data synthesis by private embeddings.
+
+    Results go to stdout, and --json gives them as JSON; progress and remarks go to stderr, and --quiet leaves them out.
+    """
     if show_version:
-        print(f"dpearl {this_version()}")
+        from importlib.metadata import version
+
+        print(f"dpearl {version('dpearl')}")
         raise typer.Exit
     if context.invoked_subcommand is None:
         print(context.get_help())
+
+
+class Verb(TyperCommand):
+    """A command by its name and one line of help, until it is called."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name=name, help=VERBS[name][1], callback=None, params=[])
+
+    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        """From here on the command itself takes over."""
+        return loaded(str(self.name)).make_context(info_name, args, parent, **extra)
+
+
+def loaded(name: str) -> TyperCommand:
+    """A command with all of its options."""
+    group = get_command(import_module(f"dpearl.cli.{VERBS[name][0]}").app)
+    assert isinstance(group, TyperGroup)
+    command = group.commands[name]
+    assert isinstance(command, TyperCommand)
+    return command
+
+
+def program() -> TyperGroup:
+    """The program, ready to be called."""
+    group = get_command(_app)
+    assert isinstance(group, TyperGroup)
+    group.commands = {name: Verb(name) for name in VERBS}
+    return group

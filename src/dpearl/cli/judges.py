@@ -13,8 +13,8 @@ import typer
 
 from dpearl import container
 from dpearl import ledger as ledgers
-from dpearl.cli import show
-from dpearl.cli.app import LedgerShown, ModelFile, Output, SchemaFile, app
+from dpearl.cli import say, show
+from dpearl.cli.options import LedgerShown, ModelFile, Output, Quiet, SchemaFile, verbs
 from dpearl.cli.public_side import fit_kind, need_torch
 from dpearl.design import Scale, recipe_named
 from dpearl.embeddings.characteristic import Characteristic
@@ -35,7 +35,15 @@ _TRIALS = 40
 """Of the membership attack: half teach it, the other half judge it. They take about a minute."""
 
 
-@app.command()
+app = verbs()
+
+
+@app.command(
+    epilog=say.examples(
+        "dpearl evaluate --real test.csv --train people.csv --synth s.csv --schema s.toml -o eval.html",
+        "dpearl evaluate --real test.csv --synth one.csv --synth two.csv --schema s.toml -o eval.json",
+    )
+)
 def evaluate(
     real: Annotated[list[str], typer.Option("--real", metavar="DATA", help="Real rows, best such as were not released.")],
     synth: Annotated[list[str], typer.Option("--synth", metavar="DATA", help="Synthetic rows; repeat it to compare several.")],
@@ -54,8 +62,11 @@ def evaluate(
         typer.Option("--lenet", help="For pictures: weights of a LeNet (.npz), or a file to keep the one trained here."),
     ] = None,
     seed: Annotated[int, typer.Option("--seed", help="Seed of all that is drawn in measuring.")] = 0,
+    quiet: Quiet = False,
 ) -> None:
-    """Compare synthetic rows with real ones, for the owner's eyes: what it writes is PRIVATE."""
+    """Compare synthetic rows with real ones, for the owner: PRIVATE.
+
+    What it writes is made from real rows, and no budget covers it."""
     claim_page(output, ".html", ".json")
     need_report()
     from dpearl import evaluate as judges
@@ -72,7 +83,7 @@ def evaluate(
         if behind is not None:
             found = _attacked(found, behind, bars)
     container.place_file(output, _written(found, output).encode(), _OWNER_ONLY)
-    show.note(f"Written to {output}. It is PRIVATE: made from real rows, and no budget covers it.")
+    say.note(f"Written to {output}. It is PRIVATE: made from real rows, and no budget covers it.")
 
 
 def claim_page(output: Path, *forms: str) -> None:
@@ -149,9 +160,16 @@ def _written(found: Evaluation, output: Path) -> str:
     return private_report(found)
 
 
-@app.command()
-def report(file: ModelFile, output: Output, ledger: LedgerShown = None) -> None:
-    """Tell everybody what a model promises and how good it can be: a public page, made without real rows."""
+@app.command(
+    epilog=say.examples(
+        "dpearl report model.dpearl -o report.html",
+        "dpearl report model.dpearl --ledger ledger.jsonl -o report.html",
+    )
+)
+def report(file: ModelFile, output: Output, ledger: LedgerShown = None, quiet: Quiet = False) -> None:
+    """Write the public report of a model, made without real rows.
+
+    What it promises, how noisy it is and how well it fits its release: for everybody."""
     if fit_kind(file) == RELEASE:
         raise FileError(f"{file}: is a release, not a model; `dpearl train {file} -o model.dpearl` makes one of it")
     claim_page(output, ".html")
@@ -161,7 +179,8 @@ def report(file: ModelFile, output: Output, ledger: LedgerShown = None) -> None:
 
     model = load_synthesizer(file)
     report_to(model, output, charge_of(model.release, ledger))
-    show.note(f"Written to {output}. It is public: nothing but the release and synthetic rows is in it.")
+    say.note(f"Written to {output}. It is public: nothing but the release and synthetic rows is in it.")
+    say.next_step("dpearl evaluate --real DATA --synth DATA --schema SCHEMA -o evaluation.html, if you own the rows")
 
 
 def report_to(model: Synthesizer, output: Path, charge: Mapping[str, str] | None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -12,8 +13,9 @@ import typer
 from dpearl import audit as auditing
 from dpearl import container, owner
 from dpearl import ledger as ledgers
-from dpearl.cli import show
-from dpearl.cli.app import (
+from dpearl.cli import say, show
+from dpearl.cli.options import (
+    AsJson,
     Database,
     DataOrSums,
     Delta,
@@ -24,6 +26,7 @@ from dpearl.cli.app import (
     Memory,
     Output,
     Query,
+    Quiet,
     RecipeName,
     RelationName,
     RowsPerPerson,
@@ -32,7 +35,7 @@ from dpearl.cli.app import (
     SchemaFile,
     Seed,
     Threads,
-    app,
+    verbs,
 )
 from dpearl.design import Recipe, Scale, recipe_named
 from dpearl.draft import draft, written
@@ -46,18 +49,26 @@ from dpearl.privacy import Budget, Relation
 from dpearl.read import QuerySource, open_sources
 from dpearl.release import MODEL, RELEASE, Release, load_release_inside, save_release
 from dpearl.schema import Declaration, load_declaration, load_schema
-from dpearl.statement import privacy_statement
+
+app = verbs()
 
 
 def chosen_recipe(name: str, relation: Relation | None, scale: Scale | None, frequencies: int | None) -> Recipe:
     return owner.recipe_with(recipe_named(name), relation, scale, frequencies)
 
 
-@app.command()
+@app.command(
+    epilog=say.examples(
+        "dpearl schema people.csv -o schema.toml",
+        "dpearl schema people.parquet --estimate -o schema.toml",
+        "dpearl schema people.dpearl -o completed.toml   # what a release answered",
+    )
+)
 def schema(
     data: Annotated[str, typer.Argument(metavar="DATA", help="Data to describe; or a release, whose schema is written down.")],
     output: Annotated[Path | None, typer.Option("-o", "--output", help="File to write, never overwritten; else printed.")] = None,
     estimate: Annotated[bool, typer.Option("--estimate", help="Ask for all bounds and levels, under the budget.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Draft a schema: names and kinds.
 
@@ -71,10 +82,16 @@ def schema(
         return
     container.place_file(output, text.encode())
     todo = "check it" if known or estimate else "fill in the blanks from public knowledge"
-    show.note(f"{output}: {todo}, then run `dpearl plan --schema {output} ...`")
+    say.note(f"{output}: {todo}.")
+    say.next_step(f"dpearl plan --schema {output} --rows 10000 --epsilon 1")
 
 
-@app.command()
+@app.command(
+    epilog=say.examples(
+        "dpearl plan --schema schema.toml --rows 30000 --epsilon 1",
+        "dpearl plan --schema schema.toml --rows 30000 --epsilon 0.5 --recipe paper --json",
+    )
+)
 def plan(
     schema: SchemaFile,
     rows: Annotated[int, typer.Option("--rows", help="A guess of the number of rows; do not count them for this.")],
@@ -85,11 +102,18 @@ def plan(
     scale: ScaleName = None,
     frequencies: Frequencies = None,
     rows_per_person: RowsPerPerson = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
     """Tell what a budget buys, without data."""
     declared = declared_schema(schema, rows_per_person)
     offer = owner.Offer(declared, chosen_recipe(recipe, relation, scale, frequencies), Budget(epsilon, delta))
-    show.forecast(forecast(offer, rows))
+    made = forecast(offer, rows)
+    if as_json:
+        show.as_json(made.to_dict())
+        return
+    show.forecast(made)
+    say.next_step(f"dpearl release DATA --schema {schema} --epsilon {epsilon:g} --ledger ledger.jsonl -o release.dpearl")
 
 
 def declared_schema(path: Path, rows_per_person: int | None) -> Declaration:
@@ -97,7 +121,14 @@ def declared_schema(path: Path, rows_per_person: int | None) -> Declaration:
     return declared if rows_per_person is None else declared.with_rows_per_person(rows_per_person)
 
 
-@app.command()
+@app.command(
+    epilog=say.examples(
+        "dpearl release people.csv --schema schema.toml --epsilon 1 --ledger l.jsonl -o people.dpearl",
+        "dpearl release 'year=*/*.parquet' --schema schema.toml --epsilon 1 --engine dask -o p.dpearl",
+        "dpearl release --query 'select * from t' --database d.db --schema s.toml --epsilon 1 -o t.dpearl",
+        "dpearl release north.sum south.sum --epsilon 1 --ledger l.jsonl -o p.dpearl   # partial sums",
+    )
+)
 def release(
     epsilon: Epsilon,
     output: Output,
@@ -117,6 +148,8 @@ def release(
     scheduler: Scheduler = None,
     threads: Threads = None,
     memory: Memory = MEGABYTES,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
     """Sanitize sensitive rows, once.
 
@@ -137,8 +170,9 @@ def release(
         with closing(engine_named(engine, scheduler, threads, memory)) as chosen_engine, show.progress() as bars:
             made = owner.release_rows(rows, offer, ledger, output.name, chosen_engine, bars.stage)
     save_charged(made, output, ledger)
-    print(privacy_statement(made))
-    show.note(f"\nWritten to {output}. {spending(ledger)}")
+    show.statement(made, as_json)
+    say.note(f"\nWritten to {output}. {spending(ledger)}")
+    say.next_step(f"dpearl train {output} -o model.dpearl")
 
 
 def rows_of(data: list[str] | None, query: str | None, database: str | None) -> list[str] | QuerySource:
@@ -179,25 +213,50 @@ def charged(ledger: Path | None) -> Iterator[None]:
         raise FileError(f"{error}{paid}") from None
 
 
-@app.command()
+@app.command(
+    epilog=say.examples(
+        "dpearl ledger ledger.jsonl",
+        "dpearl ledger ledger.jsonl --epsilon 3   # open it with this total, or change it",
+    )
+)
 def ledger(
     file: Annotated[Path, typer.Argument(metavar="LEDGER", help="Ledger file.")],
     epsilon: Annotated[float | None, typer.Option("--epsilon", help="Open the ledger with this total, or change it.")] = None,
     delta: Annotated[float | None, typer.Option("--delta", help="Its delta; kept, or 1e-5 for a new ledger.")] = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
     """Show what has been spent; with --epsilon, set the total."""
     book = ledgers.read_ledger(file) if epsilon is None else ledgers.set_budget(file, epsilon, delta)
+    if as_json:
+        show.as_json(book.to_dict())
+        return
     show.ledger(book, str(file))
+    if book.worth_a_release:
+        say.next_step(f"dpearl release DATA --schema schema.toml --epsilon {_floor(book.left)} --ledger {file} -o release.dpearl")
 
 
-@app.command()
+def _floor(epsilon: float) -> str:
+    """An epsilon in three digits that is surely covered."""
+    return f"{math.floor(epsilon * 1000) / 1000:g}"
+
+
+@app.command(epilog=say.examples("dpearl audit", "dpearl audit --trials 20000 --json"))
 def audit(
     trials: Annotated[int, typer.Option("--trials", min=100, help="Releases of each of two neighbouring tables.")] = 4000,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
     """Test the mechanism that is installed, statistically."""
-    found = auditing.audit(trials)
-    show.findings(found)
-    if not all(finding.passed for finding in found):
-        show.note("dpearl: the audit FAILED: this installation does not keep its promise; do not release with it")
+    with show.progress() as bars:
+        found = auditing.audit(trials, bars.steps)
+    passed = all(finding.passed for finding in found)
+    if as_json:
+        show.as_json({"passed": passed, "findings": [finding.to_dict() for finding in found]})
+    else:
+        show.findings(found)
+    if not passed:
+        say.mistake("the audit FAILED: this installation does not keep its promise; do not release with it")
         raise typer.Exit(1)
-    print("Passed: no test could tell neighbours apart better than the statement allows.")
+    if not as_json:
+        print("Passed: no test could tell neighbours apart better than the statement allows.")

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dpearl import container
-from dpearl.cli import show
-from dpearl.cli.app import (
+from dpearl.cli import say, show
+from dpearl.cli.options import (
+    AsJson,
     CriticName,
     Device,
     Iterations,
@@ -25,21 +26,21 @@ from dpearl.cli.app import (
     Moves,
     NoCritic,
     Output,
+    Quiet,
     ReleaseFile,
     SampleOutput,
     SampleRows,
     SampleSeed,
     Threads,
     TrainingSeed,
-    app,
+    verbs,
 )
 from dpearl.condition import parse_where
-from dpearl.design import Design
+from dpearl.design import Design, tabular
 from dpearl.embed import PARTIAL
 from dpearl.errors import FileError, Interrupted, UsageError
 from dpearl.release import CHECKPOINT, MODEL, RELEASE, Release, load_release, load_release_inside
 from dpearl.settings import AnySettings, Omega, Settings, check_seed, settings_for
-from dpearl.statement import facts, privacy_statement
 from dpearl.write import check_output, write_rows
 
 if TYPE_CHECKING:
@@ -47,23 +48,30 @@ if TYPE_CHECKING:
     from dpearl.synthesizer import Synthesizer
 
 
-@app.command()
+app = verbs()
+
+
+@app.command(epilog=say.examples("dpearl inspect people.dpearl", "dpearl inspect model.dpearl --json | jq .recomputed"))
 def inspect(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A release or a model.")],
-    as_json: Annotated[bool, typer.Option("--json", help="Print all figures as JSON.")] = False,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
     """Print the privacy statement of a release or model."""
     fit_kind(file)
     opened, training = load_release_inside(file)
-    if as_json:
-        print(json.dumps({**facts(opened), **({"training": training} if training else {})}, indent=2))
-        return
-    print(privacy_statement(opened))
-    if training:
-        print(f"  Model   {', '.join(f'{name} {value}' for name, value in training.items())}")
+    show.statement(opened, as_json, training)
+    more = f"sample {file} -n 1000 -o synthetic{_form(opened)}" if training else f"train {file} -o model.dpearl"
+    if not as_json:
+        say.next_step(f"dpearl {more}")
 
 
-@app.command()
+@app.command(
+    epilog=say.examples(
+        "dpearl train people.dpearl -o model.dpearl",
+        "dpearl train people.dpearl -o model.dpearl --seed 7 --log training.jsonl",
+    )
+)
 def train(
     file: ReleaseFile,
     output: Output,
@@ -75,6 +83,7 @@ def train(
     device: Device = "auto",
     threads: Threads = None,
     log: Annotated[Path | None, typer.Option("--log", help="Append a line of JSON for every 50 steps to this file.")] = None,
+    quiet: Quiet = False,
 ) -> None:
     """Train a generator on a release.
 
@@ -89,10 +98,22 @@ def train(
     settings = training_settings(made.embedding.design, iterations, Omega.NONE if no_critic else Omega(critic), learning_rate)
     with show.progress() as bars, _logging(log, bars.training) as watch:
         train_to(made, output, settings, seed, device, threads, watch, "the same command")
-    show.note(f"Written to {output}{bars.summary}. Next: dpearl sample {output} -n 1000 -o synthetic.csv")
+    say.note(f"Written to {output}{bars.summary}.")
+    say.next_step(f"dpearl sample {output} -n 1000 -o synthetic{_form(made)}")
 
 
-@app.command()
+def _form(made: Release) -> str:
+    """How synthetic rows of a release are best written."""
+    return ".csv" if tabular(made.schema) else ".npz"
+
+
+@app.command(
+    epilog=say.examples(
+        "dpearl sample model.dpearl -n 30000 -o synthetic.parquet",
+        "dpearl sample model.dpearl -n 500 --where income='>50K' --where sex=Female --seed 7 -o rich.csv",
+        "dpearl sample digits.model.dpearl -n 100 -o grid.png",
+    )
+)
 def sample(
     file: ModelFile,
     rows: SampleRows,
@@ -101,6 +122,7 @@ def sample(
         list[str] | None, typer.Option("--where", metavar="COLUMN=VALUE", help="Only such rows; may be repeated.")
     ] = None,
     seed: SampleSeed = 0,
+    quiet: Quiet = False,
 ) -> None:
     """Draw synthetic rows from a model, at no privacy cost."""
     if fit_kind(file) == RELEASE:
@@ -111,7 +133,8 @@ def sample(
     model = load_synthesizer(file)
     with show.progress() as bars:
         sample_to(model, rows, output, parse_where(where or []), seed, bars)
-    show.note(f"{rows:,} synthetic rows in {output}, under the privacy statement that `dpearl inspect {file}` prints.")
+    say.note(f"{rows:,} synthetic rows in {output}, under the privacy statement that `dpearl inspect {file}` prints.")
+    say.next_step(f"dpearl report {file} -o report.html")
 
 
 def fit_kind(file: Path) -> str | None:

@@ -1,11 +1,12 @@
-"""What people see: progress on stderr, tables and sentences on stdout."""
+"""What people see: progress on stderr; tables, sentences and JSON on stdout."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from rich.console import Console
@@ -20,8 +21,11 @@ from rich.progress import (
 from rich.table import Table
 
 from dpearl.audit import Finding
+from dpearl.cli import say
 from dpearl.ledger import Ledger
 from dpearl.plan import Forecast
+from dpearl.release import Release
+from dpearl.statement import facts, privacy_statement
 
 if TYPE_CHECKING:
     from dpearl.moment import Moment
@@ -39,6 +43,7 @@ _STAGES = {
     "measuring": "Measuring",
     "learning": "Learning",
     "attacking": "Attacking",
+    "auditing": "Auditing",
 }
 _WIDE = 120
 """Columns of a terminal that has room for what the critic does."""
@@ -88,7 +93,7 @@ def progress() -> Iterator[Bars]:
         TextColumn("{task.fields[told]}"),
     )
     console = Console(stderr=True)
-    with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as bars:
+    with Progress(*columns, console=console, disable=say.is_quiet() or not console.is_terminal, transient=True) as bars:
         yield Bars(bars)
 
 
@@ -98,14 +103,27 @@ def told(table: pa.Table, done: Callable[[int], None]) -> pa.Table:
     return table
 
 
-def note(text: str) -> None:
-    """A remark that is not the result."""
-    print(text, file=sys.stderr)
+def as_json(told: Mapping[str, Any]) -> None:
+    """A result for programs."""
+    print(json.dumps(told, indent=2, allow_nan=False))
 
 
-def mistake(text: str) -> None:
-    """What the user did wrong, in one line whatever names are in it."""
-    note(f"dpearl: {' '.join(text.splitlines())}")
+def statement(release: Release, json_wanted: bool, training: Mapping[str, Any] | None = None) -> None:
+    """What a release promises, in words or as JSON, and how a model of it was trained."""
+    if json_wanted:
+        as_json({**facts(release), **({"training": training} if training else {})})
+        return
+    print(privacy_statement(release))
+    if training:
+        print(f"  Model   {', '.join(f'{name} {value}' for name, value in training.items())}")
+
+
+def _table(table: Table) -> None:
+    """As wide as the terminal is, or as COLUMNS says; wide enough for everything where nobody looks."""
+    console = Console()
+    if not console.is_terminal and "COLUMNS" not in os.environ:
+        console = Console(width=_WIDE)
+    console.print(table)
 
 
 def forecast(made: Forecast) -> None:
@@ -118,7 +136,7 @@ def forecast(made: Forecast) -> None:
         found = f"{line.values:,}" if line.values else "as found"
         values = (line.stage, line.family, found, f"{100 * line.share:.1f}%", _small(line.noise), line.verdict)
         table.add_row(*values)
-    Console(width=100).print(table)
+    _table(table)
     print("Noise/signal: standard deviation of the noise on an average, over the largest value it can have.")
     if made.embedding_cost > 0:
         first = "Looking at single columns first" if made.lines[-1].family == "pairs" else "Finding the scale privately"
@@ -151,7 +169,7 @@ def ledger(book: Ledger, path: str) -> None:
         print("  nothing has been released")
     charges = "1 charge" if len(book.charges) == 1 else f"{len(book.charges)} charges"
     print(f"Spent together: epsilon {book.spent:.4f}; the chain of {charges} is intact.")
-    if book.left < 0.01 * book.budget.epsilon:
+    if not book.worth_a_release:
         print("Nothing worth a release is left.")
     else:
         print(f"One further release may take up to epsilon {book.left:.4f}: releases compose by adding mu squared.")
@@ -169,4 +187,4 @@ def findings(found: list[Finding]) -> None:
             "ok" if finding.passed else "FAILED",
         )
         table.add_row(*row)
-    Console(width=110).print(table)
+    _table(table)

@@ -10,8 +10,9 @@ import typer
 
 from dpearl import container, owner, sites
 from dpearl import stream as streams
-from dpearl.cli import show
-from dpearl.cli.app import (
+from dpearl.cli import say, show
+from dpearl.cli.options import (
+    AsJson,
     Database,
     DataOrSums,
     Delta,
@@ -22,6 +23,7 @@ from dpearl.cli.app import (
     Memory,
     Output,
     Query,
+    Quiet,
     RecipeName,
     RelationName,
     RowsPerPerson,
@@ -29,7 +31,7 @@ from dpearl.cli.app import (
     SchemaFile,
     Seed,
     Threads,
-    app,
+    verbs,
 )
 from dpearl.cli.owner_side import charged, chosen_recipe, declared_schema, keep_apart, rows_of, spending
 from dpearl.design import Scale
@@ -43,12 +45,23 @@ from dpearl.privacy import Budget
 from dpearl.read import QuerySource, open_sources
 from dpearl.release import save_release
 from dpearl.schema import complete, load_schema
-from dpearl.statement import privacy_statement
 
 StudyFile = Annotated[Path | None, typer.Option("--study", help="What sites agreed on, from `dpearl study`.")]
 
 
-@app.command()
+app = verbs()
+
+_SUM_NEXT = "dpearl release {}... --epsilon 1 --ledger ledger.jsonl -o release.dpearl"
+"""What becomes of partial sums."""
+
+
+@app.command(
+    epilog=say.examples(
+        "dpearl embed north.csv --schema schema.toml -o north.sum",
+        "dpearl embed 'day=*.parquet' --schema schema.toml --append -o running.sum",
+        "dpearl embed north.csv --study study.dpearl --site north --ledger l.jsonl -o shares/",
+    )
+)
 def embed(
     output: Annotated[Path, typer.Option("-o", "--output", help="File to write; with --study, a new folder for the shares.")],
     data: DataOrSums = None,
@@ -66,6 +79,7 @@ def embed(
     scheduler: Scheduler = None,
     threads: Threads = None,
     memory: Memory = MEGABYTES,
+    quiet: Quiet = False,
 ) -> None:
     """Write the PRIVATE partial sum of a shard or site.
 
@@ -92,7 +106,10 @@ def embed(
             else:
                 save_partial(owner.embed_all(open_sources(rows), design, summing, bars.stage), output)
                 told = f"{output}: PRIVATE partial sum; keep it secret, and delete it after the release"
-    show.note(told)
+    say.note(told)
+    say.next_step(
+        _SUM_NEXT.format(output) if study is None else f"dpearl merge SHARE... --study {study} -o combined, at each site"
+    )
 
 
 def _share(
@@ -106,7 +123,13 @@ def _share(
     return f"{folder}: PRIVATE shares, one for each site; send each to its site alone. {spending(ledger)}"
 
 
-@app.command()
+@app.command(
+    epilog=say.examples(
+        "dpearl merge north.sum south.sum -o all.sum",
+        "dpearl merge from-*.share --study study.dpearl -o north.combined",
+        "dpearl merge north.combined south.combined --study study.dpearl -o people.dpearl",
+    )
+)
 def merge(
     parts: Annotated[list[Path], typer.Argument(metavar="PART", help="Partial sums of different shards, or shares of a study.")],
     output: Output,
@@ -114,6 +137,8 @@ def merge(
     keep: Annotated[
         bool, typer.Option("--keep", help="Leave the parts; else they are removed once their sum is written.")
     ] = False,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
     """Add partial sums, or a site's shares, and remove the parts.
 
@@ -124,23 +149,30 @@ def merge(
         raise UsageError("shares are merged with --study, the file that all sites agreed on")
     if study is None:
         save_partial(merge_sums([load_partial(part) for part in parts]), output)
-        told = f"{output}: PRIVATE sum of {len(parts)} parts"
+        told, then = f"{output}: PRIVATE sum of {len(parts)} parts", _SUM_NEXT.format(output)
     elif kinds == {sites.COMBINED}:
         agreed = sites.load_study(study)
         made = sites.open_release(agreed, [sites.load_share(part, agreed, sites.COMBINED) for part in parts])
         save_release(made, output)
-        print(privacy_statement(made))
+        show.statement(made, as_json)
         told = f"\nWritten to {output}. Each site has charged its own ledger."
+        then = f"dpearl train {output} -o model.dpearl"
     else:
         agreed = sites.load_study(study)
         sites.save_share(sites.combine(agreed, [sites.load_share(part, agreed, sites.SHARE) for part in parts]), output)
         told = f"{output}: sum of {len(parts)} shares; pass it on to whoever makes the release"
+        then = f"dpearl merge COMBINED... --study {study} -o release.dpearl, once those of all sites are there"
     for part in [] if keep else parts:
         container.remove(part)
-    show.note(told)
+    say.note(told)
+    say.next_step(then)
 
 
-@app.command()
+@app.command(
+    epilog=say.examples(
+        "dpearl study --schema schema.toml --epsilon 1 --site north --site south --site west -o study",
+    )
+)
 def study(
     schema: SchemaFile,
     epsilon: Epsilon,
@@ -153,6 +185,7 @@ def study(
     frequencies: Frequencies = None,
     rows_per_person: RowsPerPerson = None,
     seed: Seed = 0,
+    quiet: Quiet = False,
 ) -> None:
     """Write what sites agree on before they share their sums."""
     container.claim(output)
@@ -161,4 +194,5 @@ def study(
     made = sites.plan_study(declared, chosen, Budget(epsilon, delta), site, dishonest, seed)
     sites.save_study(made, output)
     more = (len(made.sites) / made.honest) ** 0.5
-    show.note(f"{output}: give it to all {len(made.sites)} sites; noise is {more:.2f} times that of a trusted aggregator")
+    say.note(f"{output}: give it to all {len(made.sites)} sites; noise is {more:.2f} times that of a trusted aggregator")
+    say.next_step(f"dpearl embed DATA --study {output} --site {site[0]} --ledger ledger.jsonl -o shares, at each site")

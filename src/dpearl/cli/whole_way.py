@@ -12,8 +12,10 @@ import typer
 
 from dpearl import container, datasets, owner
 from dpearl import ledger as ledgers
-from dpearl.cli import show
-from dpearl.cli.app import (
+from dpearl.cli import say, show
+from dpearl.cli.judges import charge_of, claim_page, need_report, report_to
+from dpearl.cli.options import (
+    AsJson,
     Data,
     Delta,
     Device,
@@ -22,6 +24,7 @@ from dpearl.cli.app import (
     Iterations,
     LedgerFile,
     NoCritic,
+    Quiet,
     RecipeName,
     RelationName,
     RowsPerPerson,
@@ -31,9 +34,8 @@ from dpearl.cli.app import (
     SchemaFile,
     Threads,
     TrainingSeed,
-    app,
+    verbs,
 )
-from dpearl.cli.judges import charge_of, claim_page, need_report, report_to
 from dpearl.cli.owner_side import chosen_recipe, declared_schema, keep_apart, save_charged, spending
 from dpearl.cli.public_side import check_training, checkpoint_of, sample_to, train_to, training_settings
 from dpearl.design import RECIPES
@@ -45,8 +47,15 @@ from dpearl.settings import AnySettings, Omega
 from dpearl.statement import privacy_statement
 from dpearl.write import check_output
 
+app = verbs()
 
-@app.command()
+
+@app.command(
+    epilog=say.examples(
+        "dpearl synth people.csv --schema schema.toml --epsilon 1 --ledger l.jsonl -n 30000 -o synth.csv",
+        "dpearl synth people.csv --schema schema.toml --epsilon 1 -n 1000 -o s.csv --report report.html",
+    )
+)
 def synth(
     data: Data,
     schema: SchemaFile,
@@ -66,6 +75,8 @@ def synth(
     device: Device = "auto",
     threads: Threads = None,
     report: Annotated[Path | None, typer.Option("--report", help="Write the public report (.html) to this file.")] = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
     """Go from sensitive rows to synthetic ones in one go.
 
@@ -95,10 +106,12 @@ def synth(
             sample_to(model, rows, output, {}, seed, bars)
     if report is not None:
         report_to(model, report, charge_of(made, ledger))
-    print(privacy_statement(made))
+    show.statement(made, as_json)
     kept = f"beside it {released.name} and {trained.name}"
     told = "" if report is None else f" The public report is {report}."
-    show.note(f"\n{rows:,} synthetic rows in {output}{bars.summary}; {kept}.{told} {spending(ledger)}")
+    say.note(f"\n{rows:,} synthetic rows in {output}{bars.summary}; {kept}.{told} {spending(ledger)}")
+    then = f"report {trained} -o report.html" if report is None else f"sample {trained} -n 1000 -o more{output.suffix}"
+    say.next_step(f"dpearl {then}")
 
 
 def _again(released: Path, trained: Path, settings: AnySettings, seed: int) -> str:
@@ -116,10 +129,11 @@ def _release_kept(released: Path, again: str) -> Iterator[None]:
         raise type(error)(f"{error}; {released} is kept and paid for: {again} goes on from it") from None
 
 
-@app.command()
+@app.command(epilog=say.examples("dpearl demo", "dpearl demo somewhere --iterations 50"))
 def demo(
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder to write to.")] = Path("demo"),
     iterations: Iterations = None,
+    quiet: Quiet = False,
 ) -> None:
     """Run the whole way on the carried Adult data."""
     real, offer = datasets.adult(), owner.Offer(datasets.adult_schema(), RECIPES["auto"], Budget(1.0, 1e-5))
@@ -145,13 +159,14 @@ def demo(
     container.place_file(files["statement.txt"], privacy_statement(made).encode())
     container.place_file(files["schema.toml"], datasets.ADULT_SCHEMA.read_bytes())
     tables = {"real rows": real, "synthetic rows": csv.read_csv(files["synthetic.csv"])}
-    plot.histograms(tables, made.schema, _DEMO_TITLE, files["histograms.png"])
+    plot.save(plot.histograms(made.schema, tables, title=_DEMO_TITLE), files["histograms.png"])
     report_to(model, files["report.html"], charge_of(made, files["ledger.jsonl"]))
     print(f"\n{privacy_statement(made)}\n")
     show.ledger(ledgers.read_ledger(files["ledger.jsonl"]), str(files["ledger.jsonl"]))
     print(f"\nLeft in {folder}/{bars.summary}:")
     for name, what in _DEMO_FILES.items():
         print(f"  {name:15} {what}")
+    say.next_step(f"open {files['report.html']}, or dpearl sample {files['model.dpearl']} -n 1000 -o more.csv")
 
 
 _DEMO_TITLE = (

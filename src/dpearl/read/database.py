@@ -1,13 +1,16 @@
-"""Rows of a SELECT in DuckDB: its own files, Parquet, CSV, SQLite, PostgreSQL.
+"""Rows of a SELECT in DuckDB: its own files, Parquet, SQLite, PostgreSQL.
 
 A query must go row by row, or one person could move what is read of others: a window, a join or a LIMIT lets a row
 depend on other rows, and the guarantee would be void. So the query's logical plan may hold nothing but scans, expressions
-and filters. Extensions are loaded from where pip put them; DuckDB checks their signature, and nothing is fetched.
+and filters, and its words no row number, which is a LIMIT in disguise. A CSV is refused: DuckDB finds out quotes and types from
+its rows, so that one row can change how all others are read. Extensions are loaded from where pip put them; DuckDB checks
+their signature, and nothing is fetched.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,8 +26,12 @@ from dpearl.read.tables import unique
 from dpearl.schema import Schema
 
 _ROWS = 2**14
-_SCANS = {"SEQ_SCAN", "PARQUET_SCAN", "READ_PARQUET", "READ_CSV", "SQLITE_SCAN", "POSTGRES_SCAN"}
+_SCANS = {"SEQ_SCAN", "PARQUET_SCAN", "READ_PARQUET", "SQLITE_SCAN", "POSTGRES_SCAN"}
 _ROW_BY_ROW = {"PROJECTION", "FILTER", "ORDER_BY", "CTE", "CTE_SCAN", *_SCANS}
+_PLACES = re.compile(r"\b(rowid|file_row_number|ctid)\b|\b(stats|nextval|currval)\s*\(", re.IGNORECASE)
+"""What hangs on other rows without an operator of its own: the number of a row, a column's statistics, a counter."""
+_REMARK = re.compile(r"('(?:[^']|'')*')|--[^\n]*|/\*.*?\*/", re.DOTALL)
+"""Comments, in which words mean nothing; literals stay, for `query('…')` runs what it is given."""
 _QUIET = {"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
 _SQLITE = b"SQLite format 3\0"
 
@@ -54,6 +61,12 @@ class QuerySource:
     @property
     def suggested(self) -> dict[str, pa.DataType]:
         return self.types
+
+    @cached_property
+    def filtered(self) -> bool:
+        """Whether cells decide on which rows are read."""
+        with self._connected() as connection:
+            return "FILTER" in _plan(connection, self.query)
 
     def batches(self, schema: Schema) -> Iterator[pa.RecordBatch]:
         """Declared columns of all rows. Where persons are bounded rows come in the order of their content, to come so again."""
@@ -116,22 +129,45 @@ def _attached(duckdb: Any, kind: str, database: str) -> Any:
 
 
 def _check(connection: Any, query: str) -> None:
-    """Refuse a query that is not one SELECT, does not go row by row, or lets rows decide on types."""
-    connection.execute("set explain_output = 'all'")
+    """Refuse a query that is not one SELECT, does not go row by row, or lets rows decide on how others are read."""
     statements = connection.extract_statements(query)
     if len(statements) != 1 or statements[0].type.name != "SELECT":
         raise UsageError("--query takes one SELECT")
-    plans = dict(connection.execute(f"explain (format json) {query}").fetchall())
-    found = set(_operators(json.loads(plans["logical_plan"])[0]))
-    if "READ_CSV_AUTO" in found or ("READ_CSV" in found and "all_varchar" not in query.lower()):
-        raise UsageError(
-            "--query: rows would decide on a CSV's types; add all_varchar = true to read_csv, or give the file as DATA"
-        )
+    found = _plan(connection, query)
+    if found & {"READ_CSV", "READ_CSV_AUTO"}:
+        raise UsageError("--query: rows would decide on how a CSV is read; give the file as DATA, or write it to Parquet")
     if mixing := sorted(found - _ROW_BY_ROW):
         raise UsageError(
             f"--query: {mixing[0]} does not go row by row, so one person could move the rows of others; "
             "select and filter only, or write the result to Parquet if each of its rows is one person's"
         )
+    if placed := _PLACES.search(_spelt(connection, query)):
+        raise UsageError(
+            f"--query: {(placed[1] or placed[2]).lower()} hangs on other rows, so one person could move the rows of others; "
+            "leave it out, or rename the column if it is one of yours"
+        )
+
+
+def _plan(connection: Any, query: str) -> set[str]:
+    """The operators of a query, views and macros seen through."""
+    connection.execute("set explain_output = 'all'")
+    plans = dict(connection.execute(f"explain (format json) {query}").fetchall())
+    return set(_operators(json.loads(plans["logical_plan"])[0]))
+
+
+def _spelt(connection: Any, query: str) -> str:
+    """The words of a query, of views and macros that it names, and of those that these name: a plan hides what has an alias."""
+    views = "select view_name, sql from duckdb_views() where not internal"
+    macros = "select function_name, macro_definition from duckdb_functions() where not internal"
+    made = dict(connection.execute(f"{views} union all {macros}").fetchall())
+    text = _plain(query)
+    while named := [name for name in made if re.search(rf"\b{re.escape(name)}\b", text, re.IGNORECASE)]:
+        text += "".join(f" {_plain(made.pop(name) or '')}" for name in named)
+    return text
+
+
+def _plain(text: str) -> str:
+    return _REMARK.sub(lambda found: found[1] or " ", text)
 
 
 def _operators(node: dict[str, Any]) -> Iterator[str]:

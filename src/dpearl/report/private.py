@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpearl import plot
+from dpearl import chart as charts
 from dpearl.coded import Coded, bin_names
 from dpearl.disclosure import NOTE
 from dpearl.evaluate import PRIVATE, Evaluation, Judged, picture_column
@@ -161,8 +161,8 @@ def _columns(evaluation: Evaluation) -> Iterator[Chart]:
         column = real.codec.columns[name]
         wrong = ", ".join(f"{table} {100 * off:.1f}%" for table, off in apart[name].items())
         title = f"{name}: shares of real and synthetic rows; in the wrong place: {wrong}"
-        chart = plot.bars(title, bin_names(column), shares[name], along=plot.bins_along(column))
-        yield Chart(name, f"in the wrong place: {wrong}", chart)
+        drawn = charts.bars(title, bin_names(column), shares[name], along=charts.bins_along(column))
+        yield Chart(name, f"in the wrong place: {wrong}", drawn)
 
 
 def _apart(real: NDArray[np.float64], made: NDArray[np.float64]) -> float:
@@ -202,7 +202,9 @@ def _pair_charts(series: Mapping[str, Coded], names: tuple[str, str]) -> list[Ch
         Chart(
             table,
             f"less real rows: {50 * np.abs(own).sum():.1f}% of the rows are in the wrong place",
-            plot.matrix(f"{' by '.join(names)}: shares of rows in {table} less those of real rows", cells, *labels, full=deepest),
+            charts.matrix(
+                f"{' by '.join(names)}: shares of rows in {table} less those of real rows", cells, *labels, full=deepest
+            ),
         )
         for table, own, cells in zip(islice(series, 1, None), excess, shown, strict=True)
     ]
@@ -226,7 +228,7 @@ def _associations(evaluation: Evaluation) -> Iterator[Chart]:
     for table, matrix in found.items():
         caption = "" if table == CEILING else f"at most {off[table].max():.2f} off"
         labels = names[shown].tolist()
-        svg = plot.matrix(f"Associations in {table} {caption}".strip(), matrix[np.ix_(shown, shown)], labels, labels)
+        svg = charts.matrix(f"Associations in {table} {caption}".strip(), matrix[np.ix_(shown, shown)], labels, labels)
         yield Chart(table, caption, svg)
 
 
@@ -280,7 +282,7 @@ def _roc(found: Usefulness) -> str:
     names = [name for name in (CEILING, *tables[:DRAWN], FLOOR) if name in found.curves]
     lines = {name: (found.curves[name].fpr, found.curves[name].tpr) for name in names[: DRAWN + 1]}
     title = f"ROC curves of {BOOSTING}, asked for {found.target}, trained on {', '.join(lines)} and tested on real rows"
-    return plot.curve(title, lines, ("false positives", "true positives")) if lines else ""
+    return charts.curve(title, lines, ("false positives", "true positives")) if lines else ""
 
 
 def _grids(evaluation: Evaluation) -> Iterator[dict[str, Any]]:

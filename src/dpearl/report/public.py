@@ -12,25 +12,25 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import norm
 
+from dpearl.chart import bars, bins_along, curve
 from dpearl.coded import Coded, bin_names
 from dpearl.distance import label_classes
 from dpearl.embeddings.characteristic import Characteristic
 from dpearl.goodness import Fit, block_fits
-from dpearl.plot import bars, bins_along, curve
 from dpearl.precision import estimated_rows, measured_counts, measured_shares, noises
 from dpearl.privacy import Relation
 from dpearl.release import Release, this_version
 from dpearl.report.page import Page, png, render
-from dpearl.schema import Boolean, Category, Column, Datetime, Image, Number, Schema
-from dpearl.statement import answers, best_guess, privacy_statement
+from dpearl.schema import Column, Image, Schema
+from dpearl.statement import answers, best_guess, best_test, privacy_statement
 from dpearl.synthesizer import Synthesizer
 from dpearl.write import picture_grid
 
 ROWS, PICTURES = 2**15, 2**13
 """Synthetic rows that the report looks at; fewer where they hold pictures, which take longer to draw."""
 
-SHOWN, ACROSS, LEVELS = 10, 10, 60
-"""Sample rows, pictures of a class, and most levels that are named in the schema's table."""
+SHOWN, ACROSS = 10, 10
+"""Sample rows, and pictures of a class."""
 
 MARK = "Public report: made from the release and synthetic rows only."
 
@@ -107,9 +107,7 @@ def _page(schema: Schema, charge: Mapping[str, str] | None) -> Page:
 
 def _attack(release: Release) -> dict[str, Any]:
     """The best membership test at this μ: it catches Φ(Φ⁻¹(α) + μ) at a false alarm rate of α (Dong, Roth & Su)."""
-    places = np.linspace(-5, 5, 201)
-    ends = np.array([0.0]), np.array([1.0])
-    alarms, hits = (np.concatenate([ends[0], norm.cdf(own), ends[1]]) for own in (places, places + release.mu))
+    alarms, hits = best_test(release.mu)
     guess = f"{100 * best_guess(release.mu, release.lost):.1f}%"
     title = (
         f"Best membership test at mu {release.mu:.3f}: its curve of hits against false alarms, beside the diagonal of "
@@ -124,37 +122,7 @@ def _declared(name: str, column: Column, schema: Schema) -> tuple[str, str, str,
     """A column as the owner declared it: name, kind, values, and whether cells may be missing."""
     missing = "yes" if getattr(column, "missing", False) else "no"
     kind = f"{column.kind}, the label" if name == schema.label else column.kind
-    return name, kind, _values(column), missing
-
-
-def _values(column: Column) -> str:
-    if isinstance(column, Category):
-        named = ", ".join(column.texts[:LEVELS])
-        more = f" and {len(column.texts) - LEVELS:,} more" if len(column.texts) > LEVELS else ""
-        return f"{named}{more}" + (f"; all others: {column.other}" if column.other is not None else "")
-    if isinstance(column, Number):
-        return _line(column)
-    if isinstance(column, Datetime):
-        return f"{column.lower.isoformat(' ')} to {column.upper.isoformat(' ')}, step {column.step}"
-    if isinstance(column, Boolean):
-        return "true, false"
-    return f"{column.width} × {column.height} pixels, {'grey' if column.channels == 1 else 'colour'}"
-
-
-def _line(column: Number) -> str:
-    spikes = ", ".join(map(_plain, column.spikes))
-    return "".join(
-        (
-            f"{_plain(column.lower)} to {_plain(column.upper)}",
-            f", step {_plain(column.step)}" if column.step else ", continuous",
-            ", logarithmic" if column.log else "",
-            f", with a mass of its own at {spikes}" if spikes else "",
-        )
-    )
-
-
-def _plain(value: float) -> str:
-    return f"{value:,.0f}" if value.is_integer() and abs(value) < 1e15 else f"{value:g}"
+    return name, kind, column.values, missing
 
 
 def _noise_rows(release: Release) -> list[tuple[str, ...]]:
@@ -203,7 +171,7 @@ def _chart(release: Release, rows: Coded, name: str) -> tuple[str, str, str]:
     names, shares = np.array(bin_names(column)), rows.shares(name)
     most = f"most often {names[shares.argmax()]} ({100 * shares.max():.0f}%)"
     title = f"{name}: shares of synthetic rows, {most}"
-    measured = measured_shares(release, name)
+    measured = measured_shares(release, name) if name == rows.schema.label else None
     if measured is None:
         return name, kind, bars(title, names.tolist(), {"synthetic rows": shares}, along=bins_along(column))
     shown = (measured.lower > 0) | np.isin(np.arange(len(names)), label_classes(rows.codec))
