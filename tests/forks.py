@@ -24,6 +24,10 @@ from typing import Any, NoReturn
 EVENTS = {"os.link", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.truncate", "fcntl.flock"}
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 KILLED = -signal.SIGKILL
+LOADED = (
+    *("dpearl.cli.owner_side", "dpearl.cli.sums_side", "dpearl.cli.public_side", "dpearl.synthesizer", "dpearl.train"),
+    *("pandas", "torch._dynamo"),  # which Arrow and Adam would load
+)
 
 
 @dataclass(frozen=True)
@@ -59,21 +63,15 @@ class Forks:
 def serving() -> Iterator[Forks]:
     """A server that has loaded dpearl; one thread, so that it can be forked."""
     alone = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
-    command, root = [sys.executable, "-m", "tests.forks"], Path(__file__).parents[1]
+    command = [sys.executable, __file__]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    with subprocess.Popen(command, cwd=root, env={**os.environ, **alone}, text=True, **pipes) as server:  # type: ignore[call-overload]
+    with subprocess.Popen(command, env={**os.environ, **alone}, text=True, **pipes) as server:  # type: ignore[call-overload]
         yield Forks(server)
         server.stdin.close()
 
 
 def serve() -> None:
-    for name in (
-        "dpearl.cli",
-        "dpearl.synthesizer",
-        "dpearl.train",
-        "pandas",
-        "torch._dynamo",
-    ):  # Arrow and Adam load the last two
+    for name in LOADED:
         import_module(name)
     gc.freeze()  # so that children do not copy what they never change
     for line in sys.stdin:

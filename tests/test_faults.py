@@ -14,7 +14,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
-from tests.forks import KILLED, Done, Forks, serving
 
 from dpearl import container, ledger, sites
 from dpearl.embed import PARTIAL, load_partial
@@ -23,6 +22,7 @@ from dpearl.ledger import read_ledger
 from dpearl.privacy import Budget, Relation, Unit, compose
 from dpearl.release import CHECKPOINT, MODEL, RELEASE, Release, load_release
 from dpearl.synthesizer import load_synthesizer
+from forks import KILLED, Done, Forks, serving
 
 SCHEMA = """label = "y"
 [columns.x]
