@@ -41,7 +41,7 @@ datasets.adult().to_pandas().sample(8_000, random_state=0).to_csv(folder / "peop
 # that nobody needs are left out: they are not read, and the others come out sharper.
 
 # %%
-shell("dpearl schema people.csv", lines=14)
+shell("dpearl schema people.csv", lines=24)
 
 # %%
 SCHEMA = """
