@@ -43,7 +43,7 @@ levels = ["red", "blue"]
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     chance = np.random.default_rng(0)
-    csv.write_csv(pa.table({"a": chance.integers(0, 101, 200), "b": chance.choice(["red", "blue"], 200)}), "rows.csv")
+    csv.write_csv(pa.table({"a": chance.integers(0, 101, 2000), "b": chance.choice(["red", "blue"], 2000)}), "rows.csv")
     Path("s.toml").write_text(TOML)
     return tmp_path
 
