@@ -10,7 +10,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -301,9 +301,18 @@ def terminal(monkeypatch: pytest.MonkeyPatch, **variables: str) -> Iterator[list
         monkeypatch.setattr(sys, "stderr", stream)
         yield shown
     monkeypatch.undo()
-    shown.append(os.read(ours, 2**16))
     os.close(theirs)
+    shown.append(_drained(ours))
     os.close(ours)
+
+
+def _drained(terminal: int) -> bytes:
+    """All that was shown: a terminal gives it piece by piece, and an error at its end."""
+    pieces = []
+    with suppress(OSError):
+        while piece := os.read(terminal, 2**16):
+            pieces.append(piece)
+    return b"".join(pieces)
 
 
 def bars() -> None:
