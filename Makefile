@@ -4,16 +4,35 @@ VENV := .venv
 BIN := $(VENV)/bin
 USE := $(VENV)/.use
 DEV := $(VENV)/.dev
+COMMA := ,
 
-.PHONY: demo test lint docs bench bench-paper bench-peers mutants attacks wheel smoke versions clean
+PIP := $(BIN)/pip install --quiet
+LOCKED ?= yes
 
-$(USE): pyproject.toml constraints.txt
+.PHONY: demo test lint docs notebooks bench bench-paper bench-peers soak mutants attacks fuzz wheel smoke versions lock audit-deps clean
+
+# Whatever pip takes has a hash in lock/. Where a platform needs more than is locked (a build of torch for CUDA does), the rest comes
+# at the versions of constraints.txt, and make says so. `make demo LOCKED=no` goes by versions alone.
+ifeq ($(LOCKED),yes)
+define install
+$(PIP) --require-hashes --no-deps --no-build-isolation $(1:%=--requirement lock/%.txt)
+$(PIP) --no-index --no-build-isolation --editable '.[$(2)]' || { \
+	echo "This platform needs more than is locked; the rest comes without hashes."; \
+	$(PIP) --constraint constraints.txt --editable '.[$(2)]'; }
+endef
+else
+define install
+$(PIP) --constraint constraints.txt --editable '.[$(2)]'
+endef
+endif
+
+$(USE): pyproject.toml constraints.txt lock/build.txt lock/use.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[train,report]'
+	$(call install,build use,train$(COMMA)report)
 	touch $@
 
-$(DEV): $(USE)
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]'
+$(DEV): $(USE) lock/dev.txt
+	$(call install,dev,dev)
 	touch $@
 
 demo: $(USE)
@@ -33,6 +52,9 @@ docs: $(DEV)
 	$(BIN)/python -m handbook
 	$(BIN)/python -m mkdocs build --strict
 
+notebooks: $(DEV)
+	$(BIN)/python examples
+
 bench: $(DEV)
 	$(BIN)/python -m bench.owner
 	$(BIN)/python -m bench.training
@@ -45,13 +67,6 @@ bench-paper: $(DEV)
 
 bench-peers: $(DEV)
 	$(BIN)/python -m bench.peers
-
-mutants: $(DEV)
-	$(BIN)/python -m bench.mutants
-
-attacks: $(DEV)
-	$(BIN)/python -m bench.audit
-	$(BIN)/python -m bench.attacks
 
 # The same sources give the same bytes: times in the wheel are that of the last commit.
 wheel: $(DEV)
@@ -73,5 +88,28 @@ smoke versions: wheel
 	  rm -rf $$folder; \
 	done
 
+soak: $(DEV)
+	$(BIN)/python -m bench.soak
+
+mutants: $(DEV)
+	$(BIN)/python -m bench.mutants
+
+attacks: $(DEV)
+	$(BIN)/python -m bench.audit
+	$(BIN)/python -m bench.attacks
+
+fuzz: $(DEV)
+	$(PIP) --require-hashes --no-deps --requirement lock/fuzz.txt
+	$(BIN)/python -m bench.fuzz
+
+lock: $(DEV)
+	$(BIN)/python -m bench.lock
+
+# Known vulnerabilities of what is pinned, asked of a public service; the tool lives in an environment of its own.
+audit-deps:
+	$(PYTHON) -m venv $(VENV)-audit
+	$(VENV)-audit/bin/pip install --quiet pip-audit
+	$(VENV)-audit/bin/pip-audit --requirement constraints.txt --no-deps --disable-pip --strict
+
 clean:
-	rm -rf $(VENV) demo build dist site
+	rm -rf $(VENV) $(VENV)-audit demo build dist site

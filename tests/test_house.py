@@ -22,7 +22,7 @@ TORCH = {
 }
 PUBLIC = {"release", "statement", "design", "codec", "schema", "settings", "condition", "write", *TORCH} - {"imagery"} | {
     *("grid", "density", "moment", "coded", "precision", "goodness", "chart", "plot", "svg", "report.page", "report.public"),
-    *("measurement", "questions", "bounds", "modes", "octaves", "frames", "card"),
+    *("measurement", "questions", "bounds", "modes", "octaves", "frames", "card", "letters", "sign"),
 }
 PRIVATE = {"read", "sums", "persons", "engines", "embed", "tally", "stream", "sharing", "sites", "noise", "ledger"}
 PICKLERS = {"pickle", "dill", "cloudpickle", "joblib", "shelve", "marshal"}

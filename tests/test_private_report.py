@@ -13,10 +13,10 @@ import pyarrow as pa
 import pytest
 
 import browser
-from dpearl.card import visible
 from dpearl.coded import Coded
 from dpearl.disclosure import NOTE, Hits
 from dpearl.evaluate import PRIVATE, Evaluation, evaluate
+from dpearl.letters import visible
 from dpearl.report import private
 from dpearl.report.private import private_report
 from dpearl.report.words import Sentence, attacks, checks, figures, summary

@@ -20,13 +20,13 @@ from scipy.stats import binom, norm
 
 import browser
 from dpearl import chart as drawing
-from dpearl.card import visible
 from dpearl.coded import Coded
 from dpearl.design import RECIPES, Scale
 from dpearl.distance import learnable_rows
 from dpearl.embeddings.characteristic import UNIT
 from dpearl.engines.local import Local
 from dpearl.goodness import BlockFit, Fit, block_fits
+from dpearl.letters import visible
 from dpearl.owner import Offer, recipe_with, release_rows
 from dpearl.plan import forecast
 from dpearl.precision import Intervals, estimated_rows, measured_counts, measured_shares, noises

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import html
-import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from dpearl.letters import visible
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -65,14 +66,3 @@ def _safe(text: str) -> str:
 
 def _cell(text: str) -> str:
     return f'<td style="{_CELL}">{_safe(text)}</td>'
-
-
-def visible(text: str) -> str:
-    """Text whose control characters and changes of direction are replaced by a sign, so that no name can act on its reader."""
-    return "".join("\N{REPLACEMENT CHARACTER}" if _acts(letter) else letter for letter in text)
-
-
-def _acts(letter: str) -> bool:
-    turns = unicodedata.bidirectional(letter) in {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
-    odd = unicodedata.category(letter) in {"Cc", "Cs", "Zl", "Zp"} or ord(letter) & 0xFFFE == 0xFFFE
-    return letter not in "\n\t" and (turns or odd)

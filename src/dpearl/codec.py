@@ -673,6 +673,11 @@ class Codec:
             arrays[name] = to_storage(cells, types[name]) if types and name in types else cells
         return pa.table(arrays)
 
+    def stores(self, types: Mapping[str, Any]) -> bool:
+        """Whether these are storage types that `decode` can give rows back in; a file may name anything."""
+        own = self.schema.columns
+        return all(isinstance(stored, str) and name in own and _stores(own[name], stored) for name, stored in types.items())
+
     def rows(self, codes: Mapping[str, Codes]) -> Rows:
         """Codes split into what embeddings see."""
         size = len(next(iter(codes.values())))
@@ -715,11 +720,16 @@ def storage_name(column: AnyColumn, storage: pa.DataType) -> str | None:
     if pa.types.is_null(storage) or pa.types.is_decimal(storage) or isinstance(column, (Image, Asked)):
         return None
     name = f"dictionary[{storage.value_type}]" if pa.types.is_dictionary(storage) else str(storage)
+    return name if _stores(column, name) else None
+
+
+def _stores(column: AnyColumn, name: str) -> bool:
+    """Whether there is a storage type of this name that holds all that a column declares."""
     codec = column_codec(column)
     first = column.points - 1 if isinstance(column, (Number, Datetime)) else 0
     ends = np.array([0, *range(first, first + codec.levels)])
     try:
         to_storage(codec.decode(ends), name)
-    except pa.ArrowException:
-        return None
-    return name
+    except (pa.ArrowException, ValueError, RecursionError):
+        return False
+    return True

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from dpearl.cells import is_number, is_text
+from dpearl.letters import acts
 from dpearl.read import Source
 from dpearl.schema import Schema
 
@@ -116,4 +117,5 @@ def _key(name: str) -> str:
 
 
 def _text(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", r"\u007f")
+    """A TOML string in which no letter acts on who reads the file."""
+    return "".join(f"\\U{ord(letter):08x}" if acts(letter) else letter for letter in json.dumps(text, ensure_ascii=False))

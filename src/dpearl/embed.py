@@ -110,7 +110,8 @@ def load_partial(path: str | Path) -> Embedding:
         fits = design.fits(sums)
         held = int(meta["rows"]), tuple(meta["shards"]), dict(meta["types"]), dict(meta.get("counted", {}))
         embedding = Embedding(design, sums, *held, bool(meta.get("filtered", False)))
-    except (KeyError, TypeError, ValueError):
+        fits = fits and embedding.rows >= 0 and design.codec.stores(embedding.types)
+    except container.UNFIT:
         fits = False
     if not fits:
         raise FileError(f"{path}: is damaged: its sums do not fit its design")

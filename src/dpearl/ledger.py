@@ -13,11 +13,12 @@ import json
 import math
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
+from io import FileIO
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from dpearl.canonical import canonical
 from dpearl.container import sync_folder
@@ -25,7 +26,12 @@ from dpearl.errors import BudgetError, FileError, UsageError
 from dpearl.privacy import Budget, Relation, Unit, compose, epsilon_of
 
 DELTA = 1e-5
+MAX_FILE = 2**28
+"""Bytes of a ledger: half a million charges."""
+
 _ROOT = "0" * 64
+_LARGEST = 1e9
+"""A μ beyond any budget: the largest ε has one of some thousands."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +45,16 @@ class Charge:
     output: str
     time: str
     lost: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not (0 < float(self.mu) < _LARGEST and 0 < self.delta < 1 and 0 <= self.lost < 1):
+            raise UsageError("a charge has a positive mu, a delta below 1, and loses a part of it")
+        if type(self.unit.rows_per_person) is not int or not all(isinstance(text, str) for text in self._texts):
+            raise UsageError("a charge says in words what it was, and for how many rows of a person")
+
+    @property
+    def _texts(self) -> tuple[str, str, str]:
+        return self.plan, self.output, self.time
 
 
 @dataclass(frozen=True)
@@ -95,6 +111,7 @@ class Ledger:
 
 def read_ledger(path: str | Path) -> Ledger:
     """Read a ledger and check its chain."""
+    _refuse_odd(Path(path))
     try:
         with open(path, encoding="utf-8", newline="") as file:
             fcntl.flock(file, fcntl.LOCK_SH)
@@ -108,18 +125,17 @@ def read_ledger(path: str | Path) -> Ledger:
 def set_budget(path: str | Path, epsilon: float, delta: float | None = None) -> Ledger:
     """Open a ledger, or record the owner's decision to change its total; its δ stays unless one is given."""
     with _locked(Path(path)) as file:
-        text = file.read()
+        text = _text(file)
         earlier = _parse(text, Path(path)) if text else None
         kept = earlier.budget.delta if earlier else DELTA
         _append(file, earlier.head if earlier else _ROOT, _budget_entry(Budget(epsilon, kept if delta is None else delta)))
-        file.seek(0)
-        return _parse(file.read(), Path(path))
+        return _parse(_text(file), Path(path))
 
 
 def charge(path: str | Path, budget: Budget, mu: float, unit: Unit, plan: str, output: str, lost: float = 0.0) -> Charge:
     """Charge μ and sync it to disk, or refuse. A ledger that does not exist opens with exactly this budget."""
     with _locked(Path(path)) as file:
-        text = file.read()
+        text = _text(file)
         ledger = _parse(text, Path(path)) if text else Ledger(((_now(), budget),), (), _ROOT)
         made = Charge(mu, budget.delta, unit, plan, output, _now(), lost)
         _refuse(ledger, made, Path(path))
@@ -134,6 +150,14 @@ def check(path: str | Path, budget: Budget, mu: float, unit: Unit, lost: float =
         raise FileError(f"{path}: folder {Path(path).parent} does not exist; create it first")
     if Path(path).exists() and Path(path).stat().st_size:
         _refuse(read_ledger(path), Charge(mu, budget.delta, unit, "", "", "", lost), Path(path))
+
+
+def _refuse_odd(path: Path) -> None:
+    """Refuse what would be waited for without end, or read without end."""
+    if path.exists() and not path.is_file():
+        raise FileError(f"{path}: is no plain file, so it cannot be a ledger")
+    if path.exists() and path.stat().st_size > MAX_FILE:
+        raise FileError(f"{path}: is larger than any ledger")
 
 
 def _refuse(ledger: Ledger, wanted: Charge, path: Path) -> None:
@@ -182,13 +206,15 @@ def _parse(text: str, path: Path) -> Ledger:
             if previous != head or digest != _hash(previous, entry) or line != canonical(link).decode():
                 raise ValueError("chain")
             if entry["kind"] == "budget":
-                budgets.append((entry["time"], Budget(entry["epsilon"], entry["delta"])))
-            else:
+                budgets.append((str(entry["time"]), Budget(entry["epsilon"], entry["delta"])))
+            elif entry["kind"] == "charge":
                 unit = Unit(Relation(entry["relation"]), entry["rows_per_person"])
                 told = {name: entry[name] for name in ("mu", "delta", "plan", "output", "time")}
                 charges.append(Charge(**told, unit=unit, lost=float(entry.get("lost", 0.0))))
+            else:
+                raise ValueError("kind")
             head = digest
-        except (BudgetError, UsageError, ValueError, KeyError, TypeError, RecursionError):
+        except (BudgetError, UsageError, ArithmeticError, ValueError, KeyError, TypeError, RecursionError):
             raise FileError(f"{path}: line {number} has been altered or is not a ledger line; restore the file") from None
     if not budgets:
         raise FileError(f"{path}: is empty; `dpearl ledger {path} --epsilon TOTAL` opens it")
@@ -199,26 +225,36 @@ def _hash(previous: str, entry: dict[str, Any]) -> str:
     return hashlib.sha256(previous.encode() + canonical(entry)).hexdigest()
 
 
-def _append(file: IO[str], previous: str, entry: dict[str, Any]) -> str:
+def _text(file: FileIO) -> str:
+    file.seek(0)
+    return file.read().decode()
+
+
+def _append(file: FileIO, previous: str, entry: dict[str, Any]) -> str:
+    """One line more, safe on disk; where there is no room for all of it, none of it stays."""
     digest = _hash(previous, entry)
-    file.seek(0, os.SEEK_END)
-    file.write(canonical({"entry": entry, "hash": digest, "previous": previous}).decode() + "\n")
-    file.flush()
-    os.fsync(file.fileno())
+    line = canonical({"entry": entry, "hash": digest, "previous": previous}) + b"\n"
+    end = file.seek(0, os.SEEK_END)
+    try:
+        while line:
+            line = line[file.write(line) :]
+        os.fsync(file.fileno())
+    except OSError:
+        with suppress(OSError):
+            file.truncate(end)
+        raise
     return digest
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[IO[str]]:
-    """The ledger, open for reading and appending, held by this process alone."""
+def _locked(path: Path) -> Iterator[FileIO]:
+    """The ledger, open for reading and appending, held by this process alone; unbuffered, so that nothing is written late."""
+    _refuse_odd(path)
     try:
-        is_new = not path.exists()
-        with open(path, "a+", encoding="utf-8", newline="") as file:
+        with open(path, "a+b", buffering=0) as file:
             fcntl.flock(file, fcntl.LOCK_EX)
-            file.seek(0)
             yield file
-        if is_new:
-            sync_folder(path.parent)
+        sync_folder(path.parent)
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", "not a text file")
         raise FileError(f"{path}: the ledger cannot be written ({reason}); nothing was released") from None

@@ -20,6 +20,9 @@ from flint import arb, ctx
 
 from dpearl.errors import BudgetError, UsageError
 
+MAX_ROWS = 2**31
+"""Most rows of one person: beyond that, a row would have to be noised away many times over."""
+
 _EXTREME = 1e6
 
 
@@ -38,8 +41,8 @@ class Unit:
     rows_per_person: int = 1
 
     def __post_init__(self) -> None:
-        if not self.rows_per_person >= 1:
-            raise UsageError("rows per person must be at least 1")
+        if not 1 <= self.rows_per_person <= MAX_ROWS:
+            raise UsageError(f"rows per person must be at least 1, and at most {MAX_ROWS:,}")
 
     def __str__(self) -> str:
         rows = "one row" if self.rows_per_person == 1 else f"up to {self.rows_per_person} rows"

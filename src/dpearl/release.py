@@ -19,7 +19,7 @@ from dpearl import container
 from dpearl.card import Card, Carded
 from dpearl.design import Design, load_design
 from dpearl.embeddings.levels import Levels
-from dpearl.errors import DpearlError, FileError
+from dpearl.errors import FileError
 from dpearl.measurement import Measurement as Measurement
 from dpearl.privacy import Budget, Relation, Unit, compose, epsilon_of
 from dpearl.questions import interview
@@ -160,16 +160,16 @@ def load_release_inside(path: str | Path) -> tuple[Release, dict[str, Any] | Non
     if container.kind_of(path) != MODEL:
         return load_release(path), None
     meta, arrays = container.read(path, MODEL)
-    return model_release(meta, arrays, path), meta.get("training")
+    training = meta.get("training")
+    if not isinstance(training, dict):
+        raise FileError(f"{path}: is damaged: its parts do not fit together")
+    return model_release(meta, arrays, path), training
 
 
 def model_release(meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], path: str | Path) -> Release:
     """The release in a model's parts, checked as if it were a file of its own."""
     own = {name.removeprefix("release/"): array for name, array in arrays.items() if name.startswith("release/")}
-    try:
-        return from_parts(meta["release"], own, meta["release_digest"], path)
-    except KeyError:
-        raise FileError(f"{path}: is damaged: its parts do not fit together") from None
+    return from_parts(meta.get("release", {}), own, str(meta.get("release_digest")), path)
 
 
 def from_parts(meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], digest: str, path: str | Path) -> Release:
@@ -191,7 +191,7 @@ def from_parts(meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], dige
         if not _consistent(release) or release.digest != digest:
             raise ValueError("consistency")
         honest = release.epsilon <= release.budget.epsilon
-    except (DpearlError, KeyError, TypeError, ValueError, AttributeError, ArithmeticError):
+    except container.UNFIT:
         raise FileError(f"{path}: is damaged: its parts do not fit together") from None
     if not honest:
         raise FileError(f"{path}: its noise does not support the epsilon it states; do not use it")
@@ -219,8 +219,11 @@ def _consistent(release: Release) -> bool:
     schema, unit = release.schema, release.unit
     known = isinstance(release.rows, int) and release.rows >= 0
     times, rest = divmod(unit.rows_per_person, schema.rows_per_person)
+    words = (release.recipe, release.plan, release.dpearl)
     return (
         isinstance(schema, Schema)
+        and all(isinstance(word, str) for word in words)
+        and release.embedding.design.codec.stores(release.types)
         and all(stage.design.schema == schema for stage in release.stages.values())
         and _answered(release)
         and type(unit.rows_per_person) is int

@@ -37,12 +37,16 @@ from pydantic import (
 
 from dpearl.card import Card, Carded
 from dpearl.errors import SchemaError, meant
+from dpearl.privacy import MAX_ROWS
 
 MAX_GRID = 2**48
 """Most grid points of a column: up to here float64 arithmetic finds a point's index without error."""
 
 MAX_COORDINATES = 2**13
 """Most numbers and pixels in a row: 2^13 products of 40 bits still add up exactly in a float64."""
+
+MAX_FILE = 2**26
+"""Bytes of a schema file: a million levels fit."""
 
 _UNITS = {"us": 1, "ms": 10**3, "s": 10**6, "min": 60 * 10**6, "h": 3600 * 10**6, "d": 86400 * 10**6}
 _EPOCH = datetime(1970, 1, 1)
@@ -425,7 +429,7 @@ class Declaration(Carded, _Declared):
 
     label: str | None = None
     person: str | None = None
-    rows_per_person: Annotated[int, Field(ge=1, strict=True)] = 1
+    rows_per_person: Annotated[int, Field(ge=1, le=MAX_ROWS, strict=True)] = 1
     columns: Mapping[str, AnyColumn]
 
     @model_validator(mode="after")
@@ -477,8 +481,8 @@ class Declaration(Carded, _Declared):
 
     def with_rows_per_person(self, rows: int) -> Self:
         """The same declaration with another bound on a person's rows."""
-        if rows < 1:
-            raise SchemaError("rows per person must be at least 1")
+        if not 1 <= rows <= MAX_ROWS:
+            raise SchemaError(f"rows per person must be at least 1, and at most {MAX_ROWS:,}")
         return self.model_copy(update={"rows_per_person": rows})
 
     @property
@@ -571,6 +575,10 @@ def load_schema(path: str | Path) -> Schema:
 def load_declaration(path: str | Path) -> Declaration:
     """Read a schema file."""
     try:
+        if Path(path).exists() and not Path(path).is_file():
+            raise SchemaError(f"{path}: is no plain file; a schema is a TOML file")
+        if Path(path).stat().st_size > MAX_FILE:
+            raise SchemaError(f"{path}: is larger than any schema; a schema is a TOML file")
         text = Path(path).read_text(encoding="utf-8-sig")
         declared = tomllib.loads(text)
     except FileNotFoundError:
@@ -579,7 +587,7 @@ def load_declaration(path: str | Path) -> Declaration:
         raise SchemaError(f"{path}: cannot be read ({error.strerror})") from None
     except UnicodeDecodeError:
         raise SchemaError(f"{path}: is not UTF-8 text; a schema is a TOML file") from None
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # tomllib's own, and integers of thousands of digits
         raise SchemaError(f"{path}: is not valid TOML: {error}") from None
     return parse_declaration(declared, text, str(path))
 
@@ -669,7 +677,7 @@ def _header(line: str) -> list[str] | None:
     """The path of a TOML table header, quotes and escapes undone."""
     try:
         table = tomllib.loads(line)
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):
         return None
     path = []
     while isinstance(table, dict) and len(table) == 1:

@@ -25,7 +25,8 @@ from numpy.typing import NDArray
 from dpearl import container
 from dpearl.design import Design, Recipe, Scale, load_design, recipe_named
 from dpearl.engines import Engine
-from dpearl.errors import DpearlError, FileError, UsageError
+from dpearl.errors import FileError, UsageError
+from dpearl.letters import visible
 from dpearl.owner import Offer, Stages, charge, check_ledger, embed_all, shard_design
 from dpearl.privacy import Budget, Relation
 from dpearl.read import open_sources
@@ -34,6 +35,9 @@ from dpearl.sanitize import sanitize_part
 from dpearl.schema import Schema
 from dpearl.sharing import Share, joined, split
 from dpearl.sums import blocks_of
+
+MAX_NAME = 100
+"""Bytes of a site's name; two of them stand in the name of a share, which file systems limit to 255."""
 
 STUDY, SHARE, COMBINED = "dpearl-study", "dpearl-share", "dpearl-combined"
 
@@ -52,9 +56,11 @@ class Study:
     def __post_init__(self) -> None:
         if len(self.sites) < 2 or len(set(self.sites)) < len(self.sites):
             raise UsageError("a study needs two sites or more, each with a name of its own; repeat --site")
-        if any(not name or "/" in name or name.startswith(".") for name in self.sites):
-            raise UsageError("a site's name becomes part of file names: no slash in it, no dot at its start")
-        if not 0 <= self.dishonest < len(self.sites):
+        if any(not name or "/" in name or name.startswith(".") or visible(name) != name for name in self.sites):
+            raise UsageError("a site's name becomes part of file names: no slash or control character in it, no dot at its start")
+        if any(len(name.encode()) > MAX_NAME for name in self.sites):
+            raise UsageError(f"a site's name becomes part of file names: at most {MAX_NAME} bytes")
+        if type(self.dishonest) is not int or not 0 <= self.dishonest < len(self.sites):
             raise UsageError("--dishonest must lie between 0 and the number of sites less one: somebody must be honest")
 
     @property
@@ -164,7 +170,7 @@ def load_study(path: str | Path) -> Study:
         design, budget = load_design(meta["design"], arrays), Budget(meta["epsilon"], meta["delta"])
         recipe_named(meta["recipe"])
         return Study(design, meta["recipe"], budget, tuple(meta["sites"]), meta["dishonest"], meta["nonce"])
-    except (DpearlError, KeyError, TypeError, ValueError):
+    except container.UNFIT:
         raise FileError(f"{path}: is damaged: its parts do not fit together") from None
 
 
@@ -181,14 +187,24 @@ def save_share(share: SecretShare, path: str | Path) -> None:
     container.place_file(path, container.pack(kind, meta, {"share": share.values})[0], mode=0o600)
 
 
+def save_shares(shares: Sequence[SecretShare], folder: str | Path) -> None:
+    """Write all shares of a site into a new folder, or none: shares of two runs do not add up."""
+    with container.placing_folder(folder) as draft:
+        for share in shares:
+            save_share(share, draft / f"{share.sender}-to-{share.holder}.share")
+
+
 def load_share(path: str | Path, study: Study, kind: str) -> SecretShare:
     """Read a share of this kind and study."""
     meta, arrays = container.read(path, kind)
     size = sum(int(np.prod(block.shape)) for block in study.design.blocks)
     try:
         share = SecretShare(meta["study"], meta["sender"], meta["holder"], arrays["share"], dict(meta["types"]))
-    except (KeyError, TypeError, ValueError):
-        raise FileError(f"{path}: is damaged: its parts do not fit together") from None
+        fits = study.design.codec.stores(share.types)
+    except container.UNFIT:
+        fits = False
+    if not fits:
+        raise FileError(f"{path}: is damaged: its parts do not fit together")
     if share.values.dtype != np.uint64 or share.values.shape != (size,):
         raise FileError(f"{path}: does not fit the study's design; is it a share of another study?")
     return share

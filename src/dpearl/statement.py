@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpearl.embeddings.characteristic import Characteristic
+from dpearl.letters import one_line
 from dpearl.privacy import Relation, epsilon_of
 from dpearl.release import Measurement, Release
 from dpearl.schema import Category, Datetime, Number
@@ -129,7 +130,7 @@ def privacy_statement(release: Release) -> str:
         f"  Design  {release.embedding.design.digest}",
         f"  Release {release.digest}",
     ]
-    return "\n".join(lines)
+    return "\n".join(map(one_line, lines))
 
 
 def _frequencies_line(release: Release) -> list[str]:

@@ -15,7 +15,7 @@ from xml.etree import ElementTree
 
 from matplotlib.figure import Figure
 
-from dpearl.card import visible
+from dpearl.letters import visible
 
 
 @dataclass(frozen=True)

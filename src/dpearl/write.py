@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -23,6 +24,8 @@ from dpearl.schema import Category, Datetime, Declaration, Image, Schema
 
 Tables = Iterator[pa.Table]
 """Rows in parts, all of the same types; the first part may be empty."""
+
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 MAX_GRID = 10_000
 """Pictures in one PNG."""
@@ -48,6 +51,19 @@ def check_output(path: str | Path, schema: Declaration, rows: int) -> Path:
     if path.suffix.lower() == ".png" and not 1 <= rows <= MAX_GRID:
         raise UsageError(f"{path}: a grid shows 1 to {MAX_GRID:,} pictures; choose -n so, or use .npz")
     return container.claim(path)
+
+
+def formulas(schema: Schema) -> list[str]:
+    """Columns and levels that a spreadsheet would run when it opens a CSV of them: those that begin with = + - @, tab or CR.
+
+    They are written as they are all the same. A quote or blank before them would be another level: rows would no longer be
+    those of the schema, for every reader that is no spreadsheet. Numbers with a sign are no formulas.
+    """
+    texts = [(f"the name of column {name!r}", name) for name in schema.columns]
+    for name, column in schema.columns.items():
+        if isinstance(column, Category):
+            texts += [(f"{text!r} in {name!r}", text) for text in (*column.texts, *([column.other] if column.other else []))]
+    return [where for where, text in texts if text[:1] in ("=", "+", "-", "@", "\t", "\r") and not _NUMBER.fullmatch(text)]
 
 
 def write_rows(tables: Tables, schema: Schema, path: str | Path) -> None:

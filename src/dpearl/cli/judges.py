@@ -85,6 +85,7 @@ def evaluate(
             found = _attacked(found, behind, bars)
     container.place_file(output, _written(found, output).encode(), _OWNER_ONLY)
     say.note(f"Written to {output}. It is PRIVATE: made from real rows, and no budget covers it.")
+    say.next_step(f"look at {output}, and keep it where the real rows are kept")
 
 
 def claim_page(output: Path, *forms: str) -> None:
@@ -179,7 +180,9 @@ def report(file: ModelFile, output: Output, ledger: LedgerShown = None, quiet: Q
     from dpearl.synthesizer import load_synthesizer
 
     model = load_synthesizer(file)
-    report_to(model, output, charge_of(model.release, ledger))
+    with show.progress() as bars:
+        bars.working("reporting")
+        report_to(model, output, charge_of(model.release, ledger))
     say.note(f"Written to {output}. It is public: nothing but the release and synthetic rows is in it.")
     say.next_step("dpearl evaluate --real DATA --synth DATA --schema SCHEMA -o evaluation.html, if you own the rows")
 

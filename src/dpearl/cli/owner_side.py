@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -197,11 +198,18 @@ def keep_apart(ledger: Path | None, *outputs: Path) -> None:
 
 
 def save_charged(made: Release, output: Path, ledger: Path | None) -> None:
-    try:
+    with charged(ledger):
         save_release(made, output)
+
+
+@contextmanager
+def charged(ledger: Path | None) -> Iterator[None]:
+    """What was paid for and cannot be saved is lost: say so."""
+    try:
+        yield
     except DpearlError as error:
-        charged = f"; {ledger} was charged all the same, for noise is never drawn twice" if ledger else ""
-        raise FileError(f"{error}{charged}") from None
+        paid = f"; {ledger} was charged all the same, for noise is never drawn twice" if ledger else ""
+        raise FileError(f"{error}{paid}") from None
 
 
 @app.command(

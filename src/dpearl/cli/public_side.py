@@ -41,7 +41,7 @@ from dpearl.embed import PARTIAL
 from dpearl.errors import FileError, Interrupted, UsageError
 from dpearl.release import CHECKPOINT, MODEL, RELEASE, Release, load_release, load_release_inside
 from dpearl.settings import AnySettings, Omega, Settings, check_seed, settings_for
-from dpearl.write import check_output, write_rows
+from dpearl.write import check_output, formulas, write_rows
 
 if TYPE_CHECKING:
     from dpearl.moment import Moment, Watch
@@ -196,7 +196,7 @@ def train_to(
         except KeyboardInterrupt:
             raise Interrupted(f"{checkpoint} keeps what was trained; {again} goes on from it") from None
     save_synthesizer(model, output)
-    checkpoint.unlink(missing_ok=True)
+    container.remove(checkpoint)
     return model
 
 
@@ -206,6 +206,11 @@ def sample_to(model: Synthesizer, rows: int, output: Path, where: dict[str, str]
     tables = model.chunks(rows, where, seed)
     done = bars.stage("sampling", rows)
     write_rows((show.told(table, done) for table in tables), model.codec.schema, output)
+    risky = formulas(model.codec.schema) if output.suffix.lower() == ".csv" else []
+    if risky:
+        more = f", and {len(risky) - 1} more," if risky[1:] else ""
+        remedy = "the cells are as the schema has them, so import these columns as text, or sample to .parquet"
+        say.note(f"WARNING: {output}: a spreadsheet would take {risky[0]}{more} for a formula; {remedy}")
 
 
 @contextmanager

@@ -1,8 +1,10 @@
-"""Remarks and mistakes, on stderr. Light, for help and completion load nothing more."""
+"""Results on stdout, remarks and mistakes on stderr. Light, for help and completion load nothing more."""
 
 from __future__ import annotations
 
 import sys
+
+from dpearl.letters import one_line, visible
 
 HELP = {"max_content_width": 100, "help_option_names": ["-h", "--help"]}
 """How help is laid out: as wide as the terminal, up to this."""
@@ -22,10 +24,15 @@ def is_quiet() -> bool:
     return _quiet
 
 
+def result(text: str) -> None:
+    """What was asked for, on stdout. Whatever names are in it, here and below, they do nothing to a terminal."""
+    print(visible(text))
+
+
 def note(text: str) -> None:
     """A remark that is not the result."""
     if not _quiet:
-        print(text, file=sys.stderr)
+        print(visible(text), file=sys.stderr)
 
 
 def next_step(text: str) -> None:
@@ -35,7 +42,7 @@ def next_step(text: str) -> None:
 
 def mistake(text: str) -> None:
     """What the user did wrong, in one line whatever names are in it."""
-    print(f"dpearl: {' '.join(text.splitlines())}", file=sys.stderr)
+    print(f"dpearl: {one_line(' '.join(text.splitlines()))}", file=sys.stderr)
 
 
 def examples(*lines: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -14,15 +15,18 @@ from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
+    Task,
     TaskID,
     TextColumn,
     TimeRemainingColumn,
 )
 from rich.table import Table
+from rich.text import Text
 
 from dpearl.audit import Finding
 from dpearl.cli import say
 from dpearl.ledger import Ledger
+from dpearl.letters import one_line
 from dpearl.plan import Forecast
 from dpearl.release import Release
 from dpearl.statement import facts, privacy_statement
@@ -44,6 +48,7 @@ _STAGES = {
     "learning": "Learning",
     "attacking": "Attacking",
     "auditing": "Auditing",
+    "reporting": "Report",
 }
 _WIDE = 120
 """Columns of a terminal that has room for what the critic does."""
@@ -65,6 +70,10 @@ class Bars:
         """A bar that is told of steps."""
         return self._next(name, total, "steps")
 
+    def working(self, name: str) -> None:
+        """A bar for work whose end nobody knows."""
+        self._next(name, None, "")
+
     def _next(self, name: str, total: int | None, of: str) -> Callable[[int], None]:
         for task in self._bars.tasks:
             self._bars.update(task.id, total=task.completed)
@@ -74,12 +83,31 @@ class Bars:
     def training(self, moment: Moment) -> None:
         """The bar of training, with what can be said of it."""
         if self._training is None:
-            self._training = self._bars.add_task("Training", told="")
+            self._training = self._bars.add_task("Training", total=moment.iterations, told="")
         self.summary = f" (loss {moment.loss:.3g}, noise floor {moment.floor:.3g})"
         told = f"loss {moment.loss:.3g}, floor {moment.floor:.3g}"
         if moment.effective is not None and self._bars.console.width >= _WIDE:
             told += f", critic on {moment.effective:,.0f} frequencies"
         self._bars.update(self._training, completed=moment.step, total=moment.iterations, told=told)
+
+
+class _Done(MofNCompleteColumn):
+    """How much is done, of how much where that is known."""
+
+    def render(self, task: Task) -> Text:
+        if task.total is not None:
+            return super().render(task)
+        return Text(f"{int(task.completed):,}" if task.completed else "", style="progress.download")
+
+
+class _Left(TimeRemainingColumn):
+    """The time left; where nobody knows it, the time that has passed."""
+
+    def render(self, task: Task) -> Text:
+        if task.total is not None:
+            return super().render(task)
+        minutes, seconds = divmod(int(task.elapsed or 0), 60)
+        return Text(f"{minutes:02}:{seconds:02} so far", style="progress.elapsed")
 
 
 @contextmanager
@@ -88,12 +116,12 @@ def progress() -> Iterator[Bars]:
     columns = (
         TextColumn("{task.description}"),
         BarColumn(bar_width=16),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(compact=True),
+        _Done(),
+        _Left(compact=True),
         TextColumn("{task.fields[told]}"),
     )
-    console = Console(stderr=True)
-    with Progress(*columns, console=console, disable=say.is_quiet() or not console.is_terminal, transient=True) as bars:
+    hidden = say.is_quiet() or not sys.stderr.isatty()  # rich takes a notebook's pipe for a terminal: FORCE_COLOR is set there
+    with Progress(*columns, console=Console(stderr=True), disable=hidden, transient=True) as bars:
         yield Bars(bars)
 
 
@@ -105,7 +133,7 @@ def told(table: pa.Table, done: Callable[[int], None]) -> pa.Table:
 
 def as_json(told: Mapping[str, Any]) -> None:
     """A result for programs."""
-    print(json.dumps(told, indent=2, allow_nan=False))
+    say.result(json.dumps(told, indent=2, allow_nan=False))
 
 
 def statement(release: Release, json_wanted: bool, training: Mapping[str, Any] | None = None) -> None:
@@ -113,9 +141,9 @@ def statement(release: Release, json_wanted: bool, training: Mapping[str, Any] |
     if json_wanted:
         as_json({**facts(release), **({"training": training} if training else {})})
         return
-    print(privacy_statement(release))
+    say.result(privacy_statement(release))
     if training:
-        print(f"  Model   {', '.join(f'{name} {value}' for name, value in training.items())}")
+        say.result(one_line(f"  Model   {', '.join(f'{name} {value}' for name, value in training.items())}"))
 
 
 def _table(table: Table) -> None:
@@ -129,25 +157,25 @@ def _table(table: Table) -> None:
 def forecast(made: Forecast) -> None:
     """What the budget buys, in words and a small table."""
     offer = made.offer
-    print(f"With epsilon {offer.budget.epsilon:g}, delta {offer.budget.delta:g}, protecting {offer.unit}, a table of about")
-    print(f"{made.rows:,} rows gives (recipe {offer.recipe.name}):\n")
+    say.result(f"With epsilon {offer.budget.epsilon:g}, delta {offer.budget.delta:g}, protecting {offer.unit}, a table of about")
+    say.result(f"{made.rows:,} rows gives (recipe {offer.recipe.name}):\n")
     table = Table("stage", "block", "values", "budget", "noise/signal", "verdict")
     for line in made.lines:
         found = f"{line.values:,}" if line.values else "as found"
         values = (line.stage, line.family, found, f"{100 * line.share:.1f}%", _small(line.noise), line.verdict)
         table.add_row(*values)
     _table(table)
-    print("Noise/signal: standard deviation of the noise on an average, over the largest value it can have.")
+    say.result("Noise/signal: standard deviation of the noise on an average, over the largest value it can have.")
     if made.embedding_cost > 0:
         first = "Looking at single columns first" if made.lines[-1].family == "pairs" else "Finding the scale privately"
-        print(f"{first} makes the noise of the embedding {100 * made.embedding_cost:.1f}% larger.")
+        say.result(f"{first} makes the noise of the embedding {100 * made.embedding_cost:.1f}% larger.")
     for asked, columns in made.asked.items():
         of = "1 column" if columns == 1 else f"{columns} columns"
-        print(f"Estimating the {asked} of {of} makes the noise of the embedding {100 * made.costs[asked]:.1f}% larger.")
+        say.result(f"Estimating the {asked} of {of} makes the noise of the embedding {100 * made.costs[asked]:.1f}% larger.")
     for warning in made.warnings:
-        print(f"\nWARNING: {warning}.")
+        say.result(f"\nWARNING: {warning}.")
     if not made.hopeful:
-        print(
+        say.result(
             f"\nWARNING: {made.rows:,} rows are too few to hope for useful data at this budget; about {made.rows_needed:,} rows "
             "would do,\nor a larger epsilon, fewer columns, or a label with fewer levels."
         )
@@ -159,20 +187,22 @@ def _small(value: float) -> str:
 
 def ledger(book: Ledger, path: str) -> None:
     """A ledger in plain words."""
-    print(f"{path}: budget epsilon {book.budget.epsilon:g} at delta {book.budget.delta:g}")
+    say.result(f"{path}: budget epsilon {book.budget.epsilon:g} at delta {book.budget.delta:g}")
     for time, earlier in book.budgets[:-1]:
-        print(f"  earlier total, set {time}: epsilon {earlier.epsilon:g} at delta {earlier.delta:g}")
+        say.result(one_line(f"  earlier total, set {time}: epsilon {earlier.epsilon:g} at delta {earlier.delta:g}"))
     for number, charge in enumerate(book.charges, start=1):
-        print(f"  {number}. {charge.time}  {charge.output or 'release'}  mu {charge.mu:.4f}, plan {charge.plan[:12]}")
-        print(f"     protecting {charge.unit}")
+        say.result(
+            one_line(f"  {number}. {charge.time}  {charge.output or 'release'}  mu {charge.mu:.4f}, plan {charge.plan[:12]}")
+        )
+        say.result(f"     protecting {charge.unit}")
     if not book.charges:
-        print("  nothing has been released")
+        say.result("  nothing has been released")
     charges = "1 charge" if len(book.charges) == 1 else f"{len(book.charges)} charges"
-    print(f"Spent together: epsilon {book.spent:.4f}; the chain of {charges} is intact.")
+    say.result(f"Spent together: epsilon {book.spent:.4f}; the chain of {charges} is intact.")
     if not book.worth_a_release:
-        print("Nothing worth a release is left.")
+        say.result("Nothing worth a release is left.")
     else:
-        print(f"One further release may take up to epsilon {book.left:.4f}: releases compose by adding mu squared.")
+        say.result(f"One further release may take up to epsilon {book.left:.4f}: releases compose by adding mu squared.")
 
 
 _FINDINGS = (
@@ -185,6 +215,8 @@ def findings(found: list[Finding]) -> None:
     """The audit, one row for each test."""
     table = Table("unit of protection", "part", "claimed", "seen", "at least", "", caption=_FINDINGS)
     for finding in found:
+        rows = finding.unit.rows_per_person
+        unit = f"{finding.unit.relation}, {'one row' if rows == 1 else f'{rows} rows'}"
         values = (f"{value:.3f}" for value in (finding.stated, finding.estimate, finding.seen))
-        table.add_row(str(finding.unit), finding.part, *values, "ok" if finding.passed else "FAILED")
+        table.add_row(unit, finding.part, *values, "ok" if finding.passed else "FAILED")
     _table(table)

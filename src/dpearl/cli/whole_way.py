@@ -104,8 +104,9 @@ def synth(
         with _release_kept(released, again):
             model = train_to(made, trained, settings, seed, device, threads, bars.training, again)
             sample_to(model, rows, output, {}, seed, bars)
-    if report is not None:
-        report_to(model, report, charge_of(made, ledger))
+        if report is not None:
+            bars.working("reporting")
+            report_to(model, report, charge_of(made, ledger))
     show.statement(made, as_json)
     kept = f"beside it {released.name} and {trained.name}"
     told = "" if report is None else f" The public report is {report}."
@@ -161,11 +162,11 @@ def demo(
     tables = {"real rows": real, "synthetic rows": csv.read_csv(files["synthetic.csv"])}
     plot.save(plot.histograms(made.schema, tables, title=_DEMO_TITLE), files["histograms.png"])
     report_to(model, files["report.html"], charge_of(made, files["ledger.jsonl"]))
-    print(f"\n{privacy_statement(made)}\n")
+    say.result(f"\n{privacy_statement(made)}\n")
     show.ledger(ledgers.read_ledger(files["ledger.jsonl"]), str(files["ledger.jsonl"]))
-    print(f"\nLeft in {folder}/{bars.summary}:")
+    say.result(f"\nLeft in {folder}/{bars.summary}:")
     for name, what in _DEMO_FILES.items():
-        print(f"  {name:15} {what}")
+        say.result(f"  {name:15} {what}")
     say.next_step(f"open {files['report.html']}, or dpearl sample {files['model.dpearl']} -n 1000 -o more.csv")
 
 

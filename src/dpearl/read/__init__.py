@@ -7,6 +7,7 @@ before anything is charged. Content is never checked: that is the codec's busine
 from __future__ import annotations
 
 import glob
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -165,7 +166,11 @@ def _identity(source: Source) -> tuple[int, int] | str:
     """What makes a file the same file, whatever it is called."""
     if is_remote(source.where):
         return source.where
-    status = Path(source.where).stat()
+    return _same(Path(source.where))
+
+
+def _same(path: Path) -> tuple[int, int]:
+    status = path.stat()
     return status.st_dev, status.st_ino
 
 
@@ -179,7 +184,9 @@ def _open_path(name: str) -> list[Source]:
         return _open_folder(path)
     if path.is_file():
         return [_reader(path, path.stat().st_size)]
-    matching = sorted(glob.glob(name, recursive=True))
+    if os.path.lexists(name):
+        raise DataError(f"{name}: is no plain file: a pipe, a device or a link to nothing; write the rows to a file first")
+    matching = sorted(item for item in glob.glob(name, recursive=True) if Path(item).is_file() or Path(item).is_dir())
     if not matching:
         raise DataError(f"{name}: no such file or folder")
     return [source for item in matching for source in _open_path(item)]
@@ -192,6 +199,8 @@ def _open_folder(path: Path) -> list[Source]:
         return [_reader(item, item.stat().st_size) for item in tables]
     pictures = [item for item in visible if is_picture(item) and item.parent.parent == path]
     pictures.sort(key=lambda item: (item.name, item.parent.name))  # the label is a cell: no place may hang on it
+    if len({_same(item) for item in pictures}) < len(pictures):
+        raise DataError(f"{path}: links make the same picture count twice; leave one of each")
     if pictures:
         return [FolderSource(path, tuple(pictures))]
     raise DataError(f"{path}: folder holds no data; expected .parquet, .csv or .npz files, or LABEL/image.png")

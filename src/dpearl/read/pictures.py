@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import lzma
 import math
 import os
+import struct
+import sys
+import tokenize
 import warnings
 import zipfile
 import zlib
@@ -28,8 +32,12 @@ _ROWS = 2**12
 _MODES = {1: ("L", "1"), 3: ("RGB",)}
 _SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp")
 _FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP")
-_LARGEST = 2**26
-_ZIP_ERRORS = (OSError, zipfile.BadZipFile, zlib.error, ValueError, EOFError, RuntimeError)
+_LARGEST, _BATCH = 2**26, 2**24
+_ZIP_ERRORS = (
+    *(OSError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error, tokenize.TokenError),
+    *(ArithmeticError, EOFError, LookupError, MemoryError, RecursionError, RuntimeError, SyntaxError, TypeError, ValueError),
+)
+"""What zipfile, its decompressors and NumPy's header parser raise on bytes that anybody may have written."""
 
 
 def is_picture(path: Path) -> bool:
@@ -101,6 +109,9 @@ class NpzSource:
 
     def batches(self, schema: Schema) -> Iterator[pa.RecordBatch]:
         lengths = {name: self._shapes[name][0][0] for name in schema.reads}
+        for name in schema.reads:
+            if self._width(name) > _LARGEST:
+                raise DataError(f"{self.where}: a cell of {name!r} claims more bytes than any cell here should have; remove it")
         if len(set(lengths.values())) > 1:
             listed = ", ".join(f"{name} has {length}" for name, length in lengths.items())
             raise DataError(f"{self.where}: arrays differ in length ({listed} rows); declare arrays of one length")
@@ -109,20 +120,37 @@ class NpzSource:
                 streams = {name: archive.open(f"{name}.npy") for name in schema.reads}
                 for stream in streams.values():
                     _npy_header(stream)
-                for start in range(0, max(lengths.values()), _ROWS):
-                    size = min(_ROWS, max(lengths.values()) - start)
+                step = max(1, min(_ROWS, _BATCH // max(1, *map(self._width, schema.reads))))
+                for start in range(0, max(lengths.values()), step):
+                    size = min(step, max(lengths.values()) - start)
                     cells = [self._cells(name, streams[name], size) for name in schema.reads]
                     yield pa.RecordBatch.from_arrays(cells, schema.reads)
         except _ZIP_ERRORS:
             raise DataError(f"{self.where}: cannot be read to its end; is it truncated?") from None
 
+    def _width(self, name: str) -> int:
+        """Bytes of a row, as the header claims."""
+        shape, dtype = self._shapes[name]
+        return dtype.itemsize * math.prod(shape[1:])
+
     def _cells(self, name: str, stream: IO[bytes], size: int) -> pa.Array:
         shape, dtype = self._shapes[name]
-        width = dtype.itemsize * int(np.prod(shape[1:], dtype=np.int64))
-        values = np.frombuffer(stream.read(size * width), dtype).reshape(size, *shape[1:])
+        values = np.frombuffer(stream.read(size * self._width(name)), dtype).reshape(size, *shape[1:])
         if len(shape) == 1:
-            return object_texts(values) if dtype.kind in "SU" else pa.array(values.astype(dtype.newbyteorder("=")))
+            return object_texts(_letters(values)) if dtype.kind in "SU" else pa.array(values.astype(dtype.newbyteorder("=")))
         return picture_cells(values, f"{self.where}: array {name!r}")
+
+
+def _letters(texts: NDArray[Any]) -> NDArray[Any]:
+    """Text whose letters exist: NumPy breaks down on a code beyond Unicode, and a cell must not."""
+    if texts.dtype.kind != "U" or not texts.dtype.itemsize:
+        return texts
+    codes = texts.astype(texts.dtype.newbyteorder("=")).view(np.uint32)
+    return (
+        np.where(codes > sys.maxunicode, ord("\N{REPLACEMENT CHARACTER}"), codes)
+        .astype(np.uint32)
+        .view(texts.dtype.newbyteorder("="))
+    )
 
 
 def arrays(path: Path) -> dict[str, NDArray[Any]]:
@@ -130,15 +158,27 @@ def arrays(path: Path) -> dict[str, NDArray[Any]]:
     try:
         with zipfile.ZipFile(path) as archive:
             members = [member for member in archive.namelist() if member.endswith(".npy")]
-            return {member.removesuffix(".npy"): npy.read_array(archive.open(member)) for member in members}
+            return {member.removesuffix(".npy"): _whole(archive, member) for member in members}
     except _ZIP_ERRORS:
         raise DataError(f"{path}: cannot be read as a .npz of plain numbers") from None
+
+
+def _whole(archive: zipfile.ZipFile, member: str) -> NDArray[Any]:
+    """An array, after its claimed size is known to be sane."""
+    with archive.open(member) as stream:
+        shape, dtype = _npy_header(stream)
+    if dtype.kind not in "biuf" or math.prod(shape) * dtype.itemsize > _LARGEST:
+        raise ValueError("size")
+    with archive.open(member) as stream:
+        return np.asarray(npy.read_array(stream))
 
 
 def _npy_header(stream: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any]]:
     """Shape and type, nothing of the content; an array that cannot be streamed is of no type."""
     major, _ = npy.read_magic(stream)
     shape, fortran, dtype = (npy.read_array_header_1_0 if major == 1 else npy.read_array_header_2_0)(stream)
+    if any(size < 0 for size in shape):
+        raise ValueError("shape")
     moment = dtype.kind == "M" and np.datetime_data(dtype)[0] in ("D", "s", "ms", "us", "ns")
     streams = (dtype.kind in "biufSU" or moment) and dtype.char != "g" and not (fortran and len(shape) > 1)
     return shape or (0,), dtype if streams else np.dtype(object)

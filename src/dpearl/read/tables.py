@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.csv as arrow_csv
 import pyarrow.parquet as parquet
 
+from dpearl.cells import is_text
 from dpearl.errors import DataError
 from dpearl.read.stores import Remote
 from dpearl.schema import Schema
@@ -23,6 +24,8 @@ from dpearl.schema import Schema
 _BLOCK = 4 * 2**20
 _PIECE = 2**18
 """Rows of a Parquet file that one task reads: seconds of work, so that little is lost with a worker."""
+_HEAVY = 2**28
+"""Bytes of text in one batch: a dictionary lets a few kilobytes of file claim gigabytes of cells."""
 
 
 def unique(names: list[str], where: str) -> list[str]:
@@ -277,6 +280,8 @@ class ParquetSource:
         with self._open() as file:
             try:
                 for batch in file.iter_batches(2**14, self.groups, schema.reads, use_threads=False):
+                    if sum(column.nbytes for column in batch.columns if is_text(column.type)) > _HEAVY:
+                        raise DataError(f"{self.where}: {len(batch):,} rows hold more than 256 MB of text; leave such cells out")
                     yield batch.select(schema.reads)
             except (OSError, pa.ArrowException):
                 raise DataError(f"{self.where}: cannot be read to its end; is it truncated?") from None

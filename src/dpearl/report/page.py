@@ -15,7 +15,7 @@ from markupsafe import Markup
 from numpy.typing import NDArray
 from PIL import Image as Pictures
 
-from dpearl.card import visible
+from dpearl.letters import visible
 
 
 @dataclass(frozen=True)
