@@ -9,7 +9,7 @@ COMMA := ,
 PIP := $(BIN)/pip install --quiet
 LOCKED ?= yes
 
-.PHONY: demo test lint bench bench-paper bench-peers fuzz lock audit-deps clean
+.PHONY: demo test lint docs bench bench-paper bench-peers soak mutants attacks fuzz lock audit-deps wheel smoke versions clean
 
 # Whatever pip takes has a hash in lock/. Where a platform needs more than is locked (a build of torch for CUDA does), the rest comes
 # at the versions of constraints.txt, and make says so. `make demo LOCKED=no` goes by versions alone.
@@ -47,17 +47,54 @@ lint: $(DEV)
 test: lint
 	$(BIN)/pytest -n auto --maxprocesses 4 --dist worksteal
 
+docs: export NO_MKDOCS_2_WARNING = 1
+docs: $(DEV)
+	$(BIN)/python -m handbook
+	$(BIN)/python -m mkdocs build --strict
+
 bench: $(DEV)
 	$(BIN)/python -m bench.owner
 	$(BIN)/python -m bench.training
 	$(BIN)/python -m bench.auxiliary
 	$(BIN)/python -m bench.engines
+	$(BIN)/python -m bench.startup
 
 bench-paper: $(DEV)
 	$(BIN)/python -m bench.paper
 
 bench-peers: $(DEV)
 	$(BIN)/python -m bench.peers
+
+# The same sources give the same bytes: times in the wheel are that of the last commit.
+wheel: $(DEV)
+	rm -rf build dist
+	umask 022; export SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct); \
+	  $(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
+
+# The wheel in an environment that holds nothing else, with every Python from 3.11 on that is here: the owner's side, without torch.
+PYTHONS ?= $(wildcard $(HOME)/.pyenv/versions/3.1[1-9]*/bin/python) $(shell command -v python3.11 python3.12 python3.13 python3.14)
+smoke: PYTHONS = $(PYTHON)
+smoke versions: wheel
+	set -e; for python in $(PYTHONS); do \
+	  $$python -c pass 2>/dev/null || continue; \
+	  folder=$$(mktemp -d); \
+	  $$python -m venv $$folder/venv; \
+	  $$folder/venv/bin/pip install --quiet --constraint constraints.txt dist/*.whl; \
+	  mkdir $$folder/work; \
+	  $$folder/venv/bin/python tests/smoke.py $$folder/work; \
+	  rm -rf $$folder; \
+	done
+
+soak: $(DEV)
+	$(BIN)/python -m bench.soak
+
+mutants: $(DEV)
+	$(BIN)/python -m bench.mutants
+
+attacks: $(DEV)
+	$(BIN)/python -m bench.audit
+	$(BIN)/python -m bench.attacks
+
 
 fuzz: $(DEV)
 	$(PIP) --require-hashes --no-deps --requirement lock/fuzz.txt
@@ -73,4 +110,4 @@ audit-deps:
 	$(VENV)-audit/bin/pip-audit --requirement constraints.txt --no-deps --disable-pip --strict
 
 clean:
-	rm -rf $(VENV) $(VENV)-audit demo build dist
+	rm -rf $(VENV) $(VENV)-audit demo build dist site

@@ -23,9 +23,9 @@ import pytest
 
 from dpearl import RECIPES, Local, load_release
 from dpearl.design import Design, embedding_design
-from dpearl.embed import embed
+from dpearl.embed import embed, load_partial, merge, save_partial
 from dpearl.errors import DataError, UsageError
-from dpearl.owner import Offer, recipe_with, release_rows
+from dpearl.owner import Offer, embed_shard, offer_for_sums, recipe_with, release_rows, release_sums
 from dpearl.privacy import Budget, Relation
 from dpearl.read import QuerySource, open_sources
 from dpearl.schema import parse_schema
@@ -171,6 +171,8 @@ def test_a_postgresql_server_gives_the_sums_of_the_files(postgres: str, schema: 
         ("select file_row_number as x, n, c, id from '{folder}/rows.parquet'", "file_row_number hangs on other rows"),
         ("select x, n, stats (x) as c, id from people", "stats hangs on other rows"),
         ("select * from few", "rowid hangs on other rows"),
+        ("select * from query('select rowid as x, n, c, id from people')", "rowid hangs on other rows"),
+        ("select '--', rowid as x, n, c, id from people", "rowid hangs on other rows"),
         ("select x, n, described(c) as c, id from people", "stats hangs on other rows"),
         ("select * from nobody", "Table with name nobody does not exist"),
         ("select years from people", 'Referenced column "years" not found'),
@@ -185,7 +187,7 @@ def test_a_query_that_is_not_row_by_row_is_refused(folder: Path, query: str, tol
 
 
 def test_words_that_mean_nothing_are_not_taken_for_row_numbers(folder: Path) -> None:
-    query = "select x, n, c, id, 'rowid' as told /* stats(x) */ from people -- ctid"
+    query = "select x, n, c, id, '--' as browid /* stats(x) */ from people -- ctid"
     assert sums(QuerySource(query, str(folder / "rows.duckdb"))) == sums(rows())
 
 
@@ -197,7 +199,13 @@ def test_a_filter_is_refused_where_the_number_of_rows_is_published(folder: Path,
     ledger = tmp_path / "ledger.jsonl"
     with pytest.raises(UsageError, match="a filter needs --relation add-remove"):
         release_rows(filtered, replaced, ledger)
+    parts = [embed_shard(data, SCHEMA, RECIPES["auto"]) for data in (filtered, rows(10))]
+    save_partial(merge(parts), tmp_path / "sums")
+    sums = load_partial(tmp_path / "sums")
+    with pytest.raises(UsageError, match="a filter needs --relation add-remove"):
+        release_sums(sums, offer_for_sums(sums, replaced.recipe, replaced.budget), ledger)
     assert not ledger.exists()
+    assert release_sums(parts[1], offer_for_sums(parts[1], replaced.recipe, replaced.budget)).rows == 10
     assert release_rows(unfiltered, replaced).rows == 2000
     assert release_rows(filtered, present).rows is None
 

@@ -68,6 +68,16 @@ def within_noise(measured: Measurement, exact: dict[str, NDArray[np.int64]]) -> 
     return True
 
 
+@pytest.mark.parametrize(
+    "recipe", [RECIPES["auto"], small(RECIPES["auto"]), small(RECIPES["paper"])], ids=["pairs", "auto", "paper"]
+)
+def test_the_second_stage_follows_the_released_numbers_of_the_first_alone(recipe: Recipe) -> None:
+    """Whoever holds the release can work out its second design: exact numbers had no part in it."""
+    offer = Offer(SCHEMA, recipe, Budget(0.5, 1e-5))
+    made = release_rows(rows(500), offer, engine=Local(threads=1))
+    assert offer.design(SCHEMA, made.stages["auxiliary"], made.rows).digest == made.embedding.design.digest
+
+
 @pytest.mark.parametrize("name", RECIPES)
 def test_both_recipes_release_their_sums_with_the_stated_noise(name: str) -> None:
     table = rows(3000)

@@ -486,7 +486,7 @@ def test_where_torch_is_missing_nothing_is_charged_and_what_to_install_is_said(d
         assert (code, err.count("\n"), err[:8]) == (2, 1, "dpearl: "), (command[0], err)
         assert "torch" in err
         assert "pip install 'dpearl[train]'" in err
-    assert inspected == (0, ""), "a model's statement needs no torch"
+    assert inspected == (0, "Next: dpearl sample model.dpearl -n 1000 -o synthetic.csv\n"), "a model's statement needs no torch"
     assert not list(Path("folder").iterdir())
 
 

@@ -302,6 +302,18 @@ def test_partial_sums_are_marked_private_and_closed_to_others(tmp_path: Path) ->
         load_release(path)
 
 
+def test_a_flipped_bit_of_private_sums_is_refused(tmp_path: Path) -> None:
+    """Nothing but the digest tells: other sums are sums as well."""
+    save_partial(shard(0, 10), tmp_path / "a")
+    whole = (tmp_path / "a").read_bytes()
+    for place in (len(whole) - 1, len(whole) - 8, len(whole) // 2, 100):
+        damaged = bytearray(whole)
+        damaged[place] ^= 1
+        (tmp_path / "a").write_bytes(damaged)
+        with pytest.raises(FileError):
+            load_partial(tmp_path / "a")
+
+
 def test_merging_is_associative_and_commutative_and_equals_the_whole_bit_for_bit() -> None:
     parts = [shard(0, 300), shard(300, 301), shard(301, 1000)]
     whole = shard(0, 1000)

@@ -163,8 +163,12 @@ PICTURES = Schema(columns={"picture": Image(height=2, width=1), "x": Number(lowe
 
 
 def ratio(design: Design, unit: Unit, split: int) -> Callable[[Rows], float]:
-    """actual / stated when the rows before the split are replaced by those after it; all are removed without a split."""
-    scales = {block.family: Fraction(math.isqrt(block.norm2)) for block in design.blocks}
+    """actual / stated when the rows before the split are replaced by those after it; all are removed without a split.
+
+    Blocks have their recipe's weights: were count and frequencies to weigh the same, a replaced row that keeps its class would
+    move them no farther than one that changes it, and a mistake in the former would hide behind the latter.
+    """
+    scales = {block.family: Fraction(math.sqrt(block.norm2) / block.weight) for block in design.blocks}
     stated = design.sensitivity2(unit, scales)
 
     def value(rows: Rows) -> float:

@@ -93,7 +93,7 @@ def test_the_noise_of_honest_sites_alone_is_the_calibrated_noise() -> None:
         sigmas = agreed.design.sigmas(offer.targets["embedding"], offer.unit)
         drawn = [
             sanitize_part(nothing, agreed.budget, offer.targets["embedding"], offer.unit, agreed.honest)["characteristic"]
-            for _ in range(agreed.honest)
+            for _ in range(len(SITES) - dishonest)
         ]
         total = np.sum(drawn, axis=0).ravel() / sigmas["characteristic"]
         low, high = stats.chi2.ppf([1e-6, 1 - 1e-6], total.size)

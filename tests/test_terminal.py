@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import shlex
 import subprocess
 import sys
@@ -235,7 +236,11 @@ def test_quiet_leaves_out_remarks_and_nothing_else(folder: Path, capsys: pytest.
     assert "Next: dpearl report" in run("dpearl sample m.dpearl -n 3 -o t.csv", capsys)[2], "and the next command speaks again"
 
 
-def test_what_is_printed_can_be_had_as_json(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_printed_can_be_had_as_json(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dpearl.audit.RUNS", 3000)
+
     def told(line: str) -> Any:
         code, out, _ = run(line, capsys)
         assert code == 0
@@ -249,7 +254,7 @@ def test_what_is_printed_can_be_had_as_json(folder: Path, capsys: pytest.Capture
     planned = told("dpearl plan --schema s.toml --rows 200 --epsilon 1 -k 4 --json")
     assert planned["budget"] == {"epsilon": 1.0, "delta": 1e-5}
     assert sum(block["share"] for block in planned["blocks"]) == pytest.approx(1)
-    audited = told("dpearl audit --trials 100 --json")
+    audited = told("dpearl audit --json")
     assert audited["passed"] is True
     assert all(finding["seen"] <= finding["stated"] for finding in audited["findings"])
 
@@ -326,17 +331,25 @@ def test_progress_tells_the_time_left_in_colour_unless_that_is_not_wanted(monkey
     assert silent == [b"."]
 
 
+def test_where_nobody_knows_the_end_the_time_so_far_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    with terminal(monkeypatch) as shown, show.progress() as display:
+        display.stage("embedding", None)(1234)
+        display.working("reporting")
+    told = re.sub(rb"\x1b\[[0-9;?]*[A-Za-z]", b"", shown[0]).decode()
+    assert re.search(r"Embedding .*1,234 .*00:00", told) or re.search(r"Embedding .*1234/1234", told)
+    assert re.search(r"Report .*00:00 so far", told)
+    assert "/?" not in told
+
+
 def widest(text: str) -> int:
     return max(map(len, text.splitlines()))
 
 
 def test_tables_are_as_wide_as_the_terminal_and_whole_in_a_pipe(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
-    from dpearl import audit
+    from dpearl.audit import Finding
+    from dpearl.neighbours import cases
 
-    found = [
-        audit.Finding(case.unit, "a part with a name that is rather long, as names go" + case.note, 1, 0)
-        for case in audit._cases()
-    ]
+    found = [Finding(case.unit, "a part with a name that is rather long, as names go" + case.note, 1, 0.5, 0) for case in cases()]
     monkeypatch.delenv("COLUMNS", raising=False)
     show.findings(found)
     assert widest(capsys.readouterr().out) > 100

@@ -13,9 +13,9 @@ from PIL import Image as Pictures
 from bench.cache import Run
 from bench.paper import adult, images, power
 from bench.paper.method import Method
-from dpearl.chart import Bars
+from dpearl.chart import Bars, columns_of
 from dpearl.codec import Codec
-from dpearl.plot import columns, save
+from dpearl.plot import save
 from dpearl.svg import PAPER
 
 HISTOGRAMS = (Method.REAL, Method.MERF, Method.PRINTED, Method.OURS)
@@ -53,7 +53,7 @@ def draw_histograms(done: list[Run], path: Path) -> bool:
     shares = {name: {str(method): np.array(first[method][name]) for method in there} for name in codec.columns}
     path.unlink(missing_ok=True)
     charts = {name: Bars.of(codec.columns[name], own) for name, own in shares.items()}
-    save(columns(charts, "Balanced Adult at ε = 1, δ = 1e-5"), path)
+    save(columns_of(charts, "Balanced Adult at ε = 1, δ = 1e-5"), path)
     return True
 
 

@@ -14,7 +14,7 @@ from bench.cache import Run
 from bench.peers.lines import of
 from bench.peers.methods import METHODS, REAL
 from bench.peers.plan import EPSILONS
-from dpearl.svg import PAPER, save
+from dpearl.svg import PAPER, write_figure
 
 SHOWN = {
     "boosting_auc": "boosting AUC",
@@ -39,7 +39,7 @@ def draw(done: Sequence[Run], path: Path) -> None:
         for place, (score, title) in zip(places, SHOWN.items(), strict=True):
             _panel(place, done, score, title)
         figure.legend(*places[0].get_legend_handles_labels(), loc="outside lower center", ncols=5)
-        save(figure, path, format="png", dpi=110)
+        write_figure(figure, path, format="png", dpi=110)
 
 
 def _panel(place: Any, done: Sequence[Run], score: str, title: str) -> None:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from dpearl.privacy import Budget, Relation, Unit
     from dpearl.release import Release, load_release, save_release
     from dpearl.schema import Schema, load_schema, parse_schema
-    from dpearl.settings import Omega, Settings
+    from dpearl.settings import MixtureSettings, Omega, PictureSettings, Settings
     from dpearl.statement import privacy_statement
     from dpearl.synth import PEARL
     from dpearl.synthesizer import Synthesizer, load_synthesizer, save_synthesizer
@@ -46,10 +46,12 @@ __all__ = [
     "Budget",
     "Dask",
     "Local",
+    "MixtureSettings",
     "Moment",
     "Network",
     "Offer",
     "Omega",
+    "PictureSettings",
     "Recipe",
     "Relation",
     "Release",
@@ -82,7 +84,7 @@ _HOMES = {
     "privacy": ("Budget", "Relation", "Unit"),
     "release": ("Release", "load_release", "save_release"),
     "schema": ("Schema", "load_schema", "parse_schema"),
-    "settings": ("Omega", "Settings"),
+    "settings": ("MixtureSettings", "Omega", "PictureSettings", "Settings"),
     "statement": ("privacy_statement",),
     "synth": ("PEARL",),
     "synthesizer": ("Synthesizer", "load_synthesizer", "save_synthesizer"),

@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
+import io
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any
+from functools import wraps
+from typing import Any, ParamSpec
 
 import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
+from matplotlib.text import Text
 from numpy.typing import NDArray
 
 from dpearl.codec import ColumnCodec
 from dpearl.coded import bin_count, bin_names
 from dpearl.grid import BINS
 from dpearl.letters import visible
-from dpearl.svg import PAGE, Palette, svg
+from dpearl.svg import PAGE, PAPER, Palette, svg, write_figure
 
 SHOWN, LETTERS = 14, 22
 """Most levels in a chart, and most letters of a name in it."""
+
+ACROSS = 4
+"""Charts side by side in a figure."""
+
+P = ParamSpec("P")
 
 Series = Mapping[str, NDArray[np.float64]]
 """A number for each name along a chart, by what it is a number of."""
@@ -67,6 +75,34 @@ def draw_curve(
     place.legend(loc="lower right")
 
 
+@dataclass(frozen=True)
+class Reaches:
+    """For each name what was claimed, what was seen, and what that is at least; of one quantity."""
+
+    names: Sequence[str]
+    claimed: Sequence[float]
+    seen: Sequence[float]
+    least: Sequence[float]
+    quantity: str
+
+
+def reaches(chart: Reaches, palette: Palette) -> Figure:
+    """Claims beside what was found of them, one below the other; to be drawn in the palette's style."""
+    places, claimed, seen = np.arange(len(chart.names)), np.array(chart.claimed), np.array(chart.seen)
+    figure = Figure(figsize=(7.4, 1.0 + 0.24 * len(places)), layout="constrained")
+    place = figure.subplots()
+    place.scatter(claimed, places, marker="|", s=130, linewidth=2, color=palette.series[1], label="claimed", zorder=3)
+    errors = np.stack([np.maximum(seen - chart.least, 0), np.zeros(len(places))])
+    look: Any = {"fmt": "o", "markersize": 4, "elinewidth": 1.4, "color": palette.series[0]}
+    place.errorbar(seen, places, xerr=errors, **look, label="seen, and at least")
+    place.set_yticks(places, [short(name, 3 * LETTERS) for name in chart.names], fontsize=8)
+    place.set(ylim=(len(places) - 0.4, -0.6), xlim=(0, 1.05 * max(claimed.max(), seen.max())), xlabel=chart.quantity)
+    place.grid(axis="x", color=palette.rule, linewidth=0.6)
+    place.spines[["top", "right", "left"]].set_visible(False)
+    figure.legend(*place.get_legend_handles_labels(), loc="outside upper left", ncols=2)
+    return figure
+
+
 def matrix(title: str, values: NDArray[np.float64], down: Sequence[str], across: Sequence[str], full: float = 0) -> str:
     """A heat map as SVG: full colour at `full` or the largest absolute value, the second colour below zero, nothing at NaN."""
     largest = max(full, float(np.nanmax(np.abs(values), initial=0))) or 1.0
@@ -83,6 +119,49 @@ def matrix(title: str, values: NDArray[np.float64], down: Sequence[str], across:
         place.set(xlim=(-0.5, len(across) - 0.5), ylim=(len(down) - 0.5, -0.5), aspect="equal")
         place.spines[:].set_visible(False)
         return svg(figure, title)
+
+
+class Drawing(Figure):
+    """A figure that notebooks show by themselves, without pyplot and its windows."""
+
+    def _repr_png_(self) -> bytes:
+        file = io.BytesIO()
+        write_figure(self, file, format="png", dpi=90)
+        return file.getvalue()
+
+
+def styled(draw_it: Callable[P, Drawing]) -> Callable[P, Drawing]:
+    """In our style, whatever the user's is; and names are never read as formulas, then or when the figure is saved."""
+
+    @wraps(draw_it)
+    def drawn(*args: P.args, **kwargs: P.kwargs) -> Drawing:
+        with style(PAPER):
+            figure = draw_it(*args, **kwargs)
+            figure.draw_without_rendering()
+            for text in figure.findobj(Text):
+                text.set_parse_math(False)
+        return figure
+
+    return drawn
+
+
+@styled
+def columns_of(charts: Mapping[str, Bars], title: str = "") -> Drawing:
+    """A chart for each column."""
+    across = min(ACROSS, max(len(charts), 1))
+    down = math.ceil(len(charts) / across)
+    figure = Drawing(figsize=(4.2 * across, 3.1 * down + 0.5), layout="constrained")
+    places = figure.subplots(down, across, squeeze=False).ravel()
+    handles: dict[str, Any] = {}
+    for place, (name, chart) in zip(places, charts.items(), strict=False):
+        draw(place, shown(chart), PAPER)
+        place.set_title(short(name, 2 * LETTERS), loc="left", fontsize=11, fontweight="bold")
+        handles |= dict(zip(*reversed(place.get_legend_handles_labels()), strict=True))
+    for place in places[len(charts) :]:
+        place.set_axis_off()
+    figure.suptitle(title, fontsize=13)
+    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=max(len(handles), 1))
+    return figure
 
 
 def bins_along(column: ColumnCodec, most: int = BINS) -> int:

@@ -2,17 +2,22 @@
 
 A file is read only after its size, its kind, its version and a SHA-256 over every byte
 have been checked. It is written whole or not at all, and never over another file.
+Until it is whole it is a draft: hidden, and locked as long as its writer lives. What a killed process left is
+removed by the next one that writes under the same name.
 """
 
 from __future__ import annotations
 
 import errno
+import fcntl
 import hashlib
 import json
 import os
 import secrets
+import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from glob import escape
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -36,13 +41,14 @@ def claim(path: str | Path) -> Path:
     """Refuse an output that cannot be written, before any work is done or budget spent."""
     path = Path(path)
     try:
+        sweep(path)
         if path.exists():
             raise UsageError(f"{path}: already exists; choose another name or move it away")
         if not path.parent.is_dir():
             raise UsageError(f"{path}: folder {path.parent} does not exist; create it first")
         draft = _draft(path)
         draft.touch(0o600, exist_ok=False)
-        draft.unlink()
+        draft.unlink(missing_ok=True)
     except PermissionError:
         raise UsageError(f"{path}: folder {path.parent} cannot be written to") from None
     except (OSError, ValueError) as error:
@@ -53,6 +59,30 @@ def claim(path: str | Path) -> Path:
 def _draft(path: Path) -> Path:
     """A hidden name beside a file, for what is not finished."""
     return path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+
+
+def sweep(path: Path) -> None:
+    """Remove the drafts of this name whose writers are gone: whoever is killed lets go of his lock."""
+    for draft in path.parent.glob(f".{escape(path.name)}.{16 * '[0-9a-f]'}"):
+        with suppress(OSError), _held(draft):
+            shutil.rmtree(draft) if draft.is_dir() else draft.unlink()
+
+
+def remove(path: Path) -> None:
+    """Remove a file that is not needed any more, and what killed writers left of it."""
+    path.unlink(missing_ok=True)
+    sweep(path)
+
+
+@contextmanager
+def _held(draft: Path) -> Iterator[None]:
+    """A draft, locked; refused where another process holds it."""
+    handle = os.open(draft, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(handle)
 
 
 def pack(kind: str, meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> tuple[bytes, str]:
@@ -80,6 +110,7 @@ def placing(path: str | Path, mode: int = 0o644) -> Iterator[BinaryIO]:
 
 def replace_file(path: str | Path, content: bytes, mode: int = 0o644) -> None:
     """All of the content under this name, or what was there before: for work in progress alone."""
+    sweep(Path(path))
     with _drafting(Path(path), mode) as (file, draft):
         file.write(content)
         _settle(file)
@@ -87,10 +118,28 @@ def replace_file(path: str | Path, content: bytes, mode: int = 0o644) -> None:
 
 
 @contextmanager
+def placing_folder(path: str | Path) -> Iterator[Path]:
+    """A folder to fill, closed to others, that gets its name when all in it is safe on disk, or never."""
+    draft = _draft(claim(path))
+    try:
+        draft.mkdir(mode=0o700)
+        with _held(draft):
+            yield draft
+            sync_folder(draft)
+            draft.rename(path)
+        sync_folder(draft.parent)
+    except OSError as error:
+        raise FileError(f"{path}: cannot be written ({error.strerror or error})") from None
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+@contextmanager
 def _drafting(path: Path, mode: int) -> Iterator[tuple[BinaryIO, Path]]:
     draft = _draft(path)
     try:
         with open(os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL, mode), "w+b") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
             yield file, draft
         sync_folder(path.parent)
     except OSError as error:

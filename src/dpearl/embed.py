@@ -19,7 +19,7 @@ from dpearl.embeddings.spread import PairwiseDistance
 from dpearl.engines import Engine
 from dpearl.engines.local import Local
 from dpearl.errors import FileError, UsageError
-from dpearl.read import Reading, Source, storage_names
+from dpearl.read import Reading, Source, filtered, storage_names
 from dpearl.sums import Progress, blocks_of
 
 PARTIAL = "dpearl-partial"
@@ -38,6 +38,8 @@ class Embedding:
     types: Mapping[str, str]
     counted: Mapping[str, str] = field(default_factory=dict)
     """Files that a running sum has counted: the digest of their content, and their name."""
+    filtered: bool = False
+    """Whether cells decided on which rows were read: then their number tells of cells."""
 
 
 def embed(sources: Sequence[Source], design: Design, engine: Engine | None = None, progress: Progress | None = None) -> Embedding:
@@ -49,7 +51,8 @@ def embed(sources: Sequence[Source], design: Design, engine: Engine | None = Non
         )
     total = engine.total(reading, design, progress)
     rows, sums = int(total[0]), blocks_of(total, design)
-    return Embedding(design, sums, rows, (_fingerprint(design, sums) if rows else _EMPTY,), storage_names(sources, design.schema))
+    shard, types = _fingerprint(design, sums) if rows else _EMPTY, storage_names(sources, design.schema)
+    return Embedding(design, sums, rows, (shard,), types, filtered=filtered(sources))
 
 
 def _fingerprint(design: Design, sums: Mapping[str, NDArray[np.int64]]) -> str:
@@ -74,7 +77,8 @@ def merge(embeddings: Sequence[Embedding]) -> Embedding:
         raise UsageError("the same file was counted in two of the partial sums; leave one of them out")
     sums = {family: sum((e.sums[family] for e in embeddings), np.zeros_like(first.sums[family])) for family in first.sums}
     names = {digest: name for embedding in embeddings for digest, name in embedding.counted.items()}
-    return Embedding(first.design, sums, sum(e.rows for e in embeddings), tuple(sorted(shards)), first.types, names)
+    chosen = any(embedding.filtered for embedding in embeddings)
+    return Embedding(first.design, sums, sum(e.rows for e in embeddings), tuple(sorted(shards)), first.types, names, chosen)
 
 
 def save_partial(embedding: Embedding, path: str | Path) -> None:
@@ -91,6 +95,7 @@ def packed_partial(embedding: Embedding) -> bytes:
         "shards": list(embedding.shards),
         "types": dict(embedding.types),
         "counted": dict(embedding.counted),
+        "filtered": embedding.filtered,
     }
     sums = {f"sums.{family}": array for family, array in embedding.sums.items()}
     return container.pack(PARTIAL, meta, {**embedding.design.arrays(), **sums})[0]
@@ -104,7 +109,7 @@ def load_partial(path: str | Path) -> Embedding:
         design = load_design(meta["design"], {name: array for name, array in arrays.items() if not name.startswith("sums.")})
         fits = design.fits(sums)
         held = int(meta["rows"]), tuple(meta["shards"]), dict(meta["types"]), dict(meta.get("counted", {}))
-        embedding = Embedding(design, sums, *held)
+        embedding = Embedding(design, sums, *held, bool(meta.get("filtered", False)))
         fits = fits and embedding.rows >= 0 and design.codec.stores(embedding.types)
     except container.UNFIT:
         fits = False

@@ -13,11 +13,12 @@ import json
 import math
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
+from io import FileIO
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from dpearl.canonical import canonical
 from dpearl.container import sync_folder
@@ -124,18 +125,17 @@ def read_ledger(path: str | Path) -> Ledger:
 def set_budget(path: str | Path, epsilon: float, delta: float | None = None) -> Ledger:
     """Open a ledger, or record the owner's decision to change its total; its δ stays unless one is given."""
     with _locked(Path(path)) as file:
-        text = file.read()
+        text = _text(file)
         earlier = _parse(text, Path(path)) if text else None
         kept = earlier.budget.delta if earlier else DELTA
         _append(file, earlier.head if earlier else _ROOT, _budget_entry(Budget(epsilon, kept if delta is None else delta)))
-        file.seek(0)
-        return _parse(file.read(), Path(path))
+        return _parse(_text(file), Path(path))
 
 
 def charge(path: str | Path, budget: Budget, mu: float, unit: Unit, plan: str, output: str, lost: float = 0.0) -> Charge:
     """Charge μ and sync it to disk, or refuse. A ledger that does not exist opens with exactly this budget."""
     with _locked(Path(path)) as file:
-        text = file.read()
+        text = _text(file)
         ledger = _parse(text, Path(path)) if text else Ledger(((_now(), budget),), (), _ROOT)
         made = Charge(mu, budget.delta, unit, plan, output, _now(), lost)
         _refuse(ledger, made, Path(path))
@@ -225,27 +225,36 @@ def _hash(previous: str, entry: dict[str, Any]) -> str:
     return hashlib.sha256(previous.encode() + canonical(entry)).hexdigest()
 
 
-def _append(file: IO[str], previous: str, entry: dict[str, Any]) -> str:
+def _text(file: FileIO) -> str:
+    file.seek(0)
+    return file.read().decode()
+
+
+def _append(file: FileIO, previous: str, entry: dict[str, Any]) -> str:
+    """One line more, safe on disk; where there is no room for all of it, none of it stays."""
     digest = _hash(previous, entry)
-    file.seek(0, os.SEEK_END)
-    file.write(canonical({"entry": entry, "hash": digest, "previous": previous}).decode() + "\n")
-    file.flush()
-    os.fsync(file.fileno())
+    line = canonical({"entry": entry, "hash": digest, "previous": previous}) + b"\n"
+    end = file.seek(0, os.SEEK_END)
+    try:
+        while line:
+            line = line[file.write(line) :]
+        os.fsync(file.fileno())
+    except OSError:
+        with suppress(OSError):
+            file.truncate(end)
+        raise
     return digest
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[IO[str]]:
-    """The ledger, open for reading and appending, held by this process alone."""
+def _locked(path: Path) -> Iterator[FileIO]:
+    """The ledger, open for reading and appending, held by this process alone; unbuffered, so that nothing is written late."""
     _refuse_odd(path)
     try:
-        is_new = not path.exists()
-        with open(path, "a+", encoding="utf-8", newline="") as file:
+        with open(path, "a+b", buffering=0) as file:
             fcntl.flock(file, fcntl.LOCK_EX)
-            file.seek(0)
             yield file
-        if is_new:
-            sync_folder(path.parent)
+        sync_folder(path.parent)
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", "not a text file")
         raise FileError(f"{path}: the ledger cannot be written ({reason}); nothing was released") from None

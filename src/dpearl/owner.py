@@ -42,7 +42,7 @@ from dpearl.engines import Engine
 from dpearl.errors import UsageError
 from dpearl.privacy import Budget, Relation, Unit, compose
 from dpearl.questions import LOST, Ask, interview, shares
-from dpearl.read import QuerySource, Source, open_sources
+from dpearl.read import Source, filtered, open_sources
 from dpearl.release import Measurement, Release, this_version
 from dpearl.sanitize import sanitize, sanitize_levels
 from dpearl.schema import Declaration, Schema
@@ -182,7 +182,7 @@ def release_rows(
 ) -> Release:
     """Sensitive rows in, a sanitized release out."""
     sources = open_sources(data)
-    _check_rows(sources, offer)
+    _check_rows(filtered(sources), offer)
     check_ledger(offer, ledger_path)
     measured: dict[str, Measurement] = {}
     passes = _passes(offer)
@@ -200,9 +200,9 @@ def release_rows(
     return _release(offer, measured, private)
 
 
-def _check_rows(sources: Sequence[Source], offer: Offer) -> None:
+def _check_rows(filtered: bool, offer: Offer) -> None:
     """Refuse a filter where the number of rows is published: a row that is replaced could fail it, and the number would tell."""
-    if _public_rows(offer) and any(isinstance(source, QuerySource) and source.filtered for source in sources):
+    if filtered and _public_rows(offer):
         raise UsageError(
             "--query: a filter needs --relation add-remove: under replace-one the number of rows is published, and a person "
             "who is replaced may pass the filter or not"
@@ -242,6 +242,7 @@ def _sanitized(private: Embedding | Tally, mu: float, unit: Unit) -> Measurement
 
 def release_sums(partial: Embedding, offer: Offer, ledger_path: str | Path | None = None, output: str = "") -> Release:
     """A release of sums that were made elsewhere: noise once, at the end."""
+    _check_rows(partial.filtered, offer)
     charge(offer, ledger_path, output)
     return _release(offer, {"embedding": sanitize(partial, offer.targets["embedding"], offer.unit)}, partial)
 

@@ -11,12 +11,10 @@ model and synthetic rows are public. A figure that real rows went into is PRIVAT
 
 from __future__ import annotations
 
-import io
 import math
-from collections.abc import Callable, Mapping, Sequence
-from functools import wraps
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ParamSpec
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -38,9 +36,8 @@ from dpearl.write import picture_grid
 try:
     from matplotlib.colors import LinearSegmentedColormap, Normalize, PowerNorm
     from matplotlib.figure import Figure
-    from matplotlib.text import Text
 
-    from dpearl.chart import LETTERS, Bars, bins_along, draw, draw_curve, percent, short, shown, style
+    from dpearl.chart import LETTERS, Bars, Drawing, bins_along, columns_of, draw_curve, percent, short, styled
     from dpearl.svg import PAPER, write_figure
 except ImportError:
     raise UsageError("figures need matplotlib; pip install 'dpearl[report]'") from None
@@ -54,35 +51,6 @@ SYNTHETIC, RELEASED = "synthetic rows", "released, 95% interval"
 ROWS, PICTURES = 2**14, 2**10
 """Synthetic rows that are drawn from a model; fewer where they hold pictures."""
 
-ACROSS = 4
-"""Charts side by side."""
-
-P = ParamSpec("P")
-
-
-class Drawing(Figure):
-    """A figure that notebooks show by themselves, without pyplot and its windows."""
-
-    def _repr_png_(self) -> bytes:
-        file = io.BytesIO()
-        write_figure(self, file, format="png", dpi=90)
-        return file.getvalue()
-
-
-def _styled(draw_it: Callable[P, Drawing]) -> Callable[P, Drawing]:
-    """In our style, whatever the user's is; and names are never read as formulas, then or when the figure is saved."""
-
-    @wraps(draw_it)
-    def drawn(*args: P.args, **kwargs: P.kwargs) -> Drawing:
-        with style(PAPER):
-            figure = draw_it(*args, **kwargs)
-            figure.draw_without_rendering()
-            for text in figure.findobj(Text):
-                text.set_parse_math(False)
-        return figure
-
-    return drawn
-
 
 def save(figure: Figure, path: str | Path) -> None:
     """Write a figure as .png, .svg or .pdf; a file is never overwritten."""
@@ -93,7 +61,7 @@ def save(figure: Figure, path: str | Path) -> None:
         write_figure(figure, file, format=form, dpi=110)
 
 
-@_styled
+@styled
 def histograms(
     of: Schema | Release | Synthesizer,
     tables: Mapping[str, Any] | None = None,
@@ -111,30 +79,7 @@ def histograms(
     charts = {name: chart for name in names if (chart := _bars(release, schema, rows, name)) is not None}
     if not charts:
         raise UsageError("nothing to show: these columns are not counted by a release; give a model, or tables by their names")
-    return _columns(charts, title)
-
-
-@_styled
-def columns(charts: Mapping[str, Bars], title: str = "") -> Drawing:
-    """A chart for each column, of shares that were counted elsewhere."""
-    return _columns(charts, title)
-
-
-def _columns(charts: Mapping[str, Bars], title: str) -> Drawing:
-    across = min(ACROSS, max(len(charts), 1))
-    down = math.ceil(len(charts) / across)
-    figure = Drawing(figsize=(4.2 * across, 3.1 * down + 0.5), layout="constrained")
-    places = figure.subplots(down, across, squeeze=False).ravel()
-    handles: dict[str, Any] = {}
-    for place, (name, chart) in zip(places, charts.items(), strict=False):
-        draw(place, shown(chart), PAPER)
-        place.set_title(short(name, 2 * LETTERS), loc="left", fontsize=11, fontweight="bold")
-        handles |= dict(zip(*reversed(place.get_legend_handles_labels()), strict=True))
-    for place in places[len(charts) :]:
-        place.set_axis_off()
-    figure.suptitle(title, fontsize=13)
-    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=max(len(handles), 1))
-    return figure
+    return columns_of(charts, title)
 
 
 def _bars(release: Release | None, schema: Schema, rows: Mapping[str, Coded], name: str) -> Bars | None:
@@ -158,7 +103,7 @@ def _returned(column: ColumnCodec, most: int = BINS) -> NDArray[np.bool_]:
     return np.array(levels if column.one_hot else [True] * along + levels[1:])
 
 
-@_styled
+@styled
 def pairs(
     of: Schema | Release | Synthesizer, down: str, across: str, tables: Mapping[str, Any] | None = None, title: str = ""
 ) -> Drawing:
@@ -227,7 +172,7 @@ def _fading(*colours: str) -> Any:
     return LinearSegmentedColormap.from_list("dpearl", stops)
 
 
-@_styled
+@styled
 def pictures(
     of: Schema | Release | Synthesizer, tables: Mapping[str, Any] | None = None, across: int = 10, title: str = ""
 ) -> Drawing:
@@ -275,7 +220,7 @@ def _row(rows: Coded, name: str, picture: Image, places: NDArray[np.int64], acro
     return line
 
 
-@_styled
+@styled
 def training(history: Sequence[Moment] | Mapping[str, Sequence[Moment]], title: str = "") -> Drawing:
     """The loss over the steps of training, beside the noise floor: what true rows would have. Of several trainings by name.
 
@@ -321,7 +266,7 @@ def _floor(name: str, runs: int) -> str:
     return "noise floor" if runs == 1 else f"{short(name)}, noise floor"
 
 
-@_styled
+@styled
 def tradeoff(of: Release | Budget | Mapping[str, Release | Budget], title: str = "") -> Drawing:
     """What the best membership test can achieve: its hits at each rate of false alarms, over the diagonal of guessing.
 

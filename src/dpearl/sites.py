@@ -187,6 +187,13 @@ def save_share(share: SecretShare, path: str | Path) -> None:
     container.place_file(path, container.pack(kind, meta, {"share": share.values})[0], mode=0o600)
 
 
+def save_shares(shares: Sequence[SecretShare], folder: str | Path) -> None:
+    """Write all shares of a site into a new folder, or none: shares of two runs do not add up."""
+    with container.placing_folder(folder) as draft:
+        for share in shares:
+            save_share(share, draft / f"{share.sender}-to-{share.holder}.share")
+
+
 def load_share(path: str | Path, study: Study, kind: str) -> SecretShare:
     """Read a share of this kind and study."""
     meta, arrays = container.read(path, kind)

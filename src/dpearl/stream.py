@@ -90,8 +90,7 @@ def _alone(path: Path) -> Iterator[None]:
     folder = os.open(path.parent, os.O_RDONLY)
     try:
         fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        for draft in path.parent.glob(f".{path.name}.*"):
-            draft.unlink()
+        container.sweep(path)
         yield
     except BlockingIOError:
         raise UsageError(f"{path}: another job is adding to it; run again when that is done") from None

@@ -62,6 +62,7 @@ class Synthesizer(Carded):
 
     @property
     def codec(self) -> Codec:
+        """Rows on the schema's grid, and back."""
         return self.release.embedding.design.codec
 
     @property

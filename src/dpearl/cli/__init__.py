@@ -14,6 +14,10 @@ from dpearl.errors import DpearlError, Interrupted
 __all__ = ["VERBS", "loaded", "main", "program"]
 
 _INTERRUPTED = 130
+_NO_MEMORY = ("[enforce fail at alloc_cpu.cpp", "can't start new thread")
+"""How torch and Python tell of it in a RuntimeError."""
+
+_CHARGED = "if a ledger was given, `dpearl ledger` tells what was charged"
 
 
 def main() -> None:
@@ -38,7 +42,7 @@ def _run() -> int:
         say.mistake(str(error))
         return 2
     except KeyboardInterrupt:
-        say.mistake("interrupted; no unfinished file is kept. If a ledger was given, `dpearl ledger` tells what was charged")
+        say.mistake(f"interrupted; no unfinished file is kept; {_CHARGED}")
         return _INTERRUPTED
     except BrokenPipeError:
         sys.stdout = None  # nobody listens any more, so nothing is flushed at exit
@@ -47,6 +51,9 @@ def _run() -> int:
         if hasattr(error, "format_message"):
             where = getattr(getattr(error, "ctx", None), "command_path", "dpearl")
             say.mistake(f"{_told(error.format_message())} (see `{where} --help`)")
+            return 2
+        if isinstance(error, MemoryError) or str(error).startswith(_NO_MEMORY):
+            say.mistake("there is not enough memory for this; free some. No unfinished file is kept; " + _CHARGED)
             return 2
         if os.environ.get("DPEARL_DEBUG"):
             raise

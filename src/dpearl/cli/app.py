@@ -28,7 +28,7 @@ VERBS = {
     "embed": ("sums_side", "Write the PRIVATE partial sum of a shard or site."),
     "merge": ("sums_side", "Add partial sums, or a site's shares, and remove the parts."),
     "study": ("sums_side", "Write what sites agree on before they share their sums."),
-    "audit": ("owner_side", "Test the mechanism that is installed, statistically."),
+    "audit": ("judges", "Test the mechanism that is installed, statistically."),
 }
 """Each verb, in the order of a day's work: where it lives, and its help in one line."""
 

@@ -1,4 +1,4 @@
-"""Commands that judge: the owner's evaluation, which is PRIVATE, and the public report."""
+"""Commands that judge: the owner's evaluation, which is PRIVATE, the public report, and the audit of what is installed."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dpearl import audit as auditing
 from dpearl import container
 from dpearl import ledger as ledgers
 from dpearl.cli import say, show
-from dpearl.cli.options import LedgerShown, ModelFile, Output, Quiet, SchemaFile, verbs
+from dpearl.cli.options import AsJson, LedgerShown, ModelFile, Output, Quiet, SchemaFile, verbs
 from dpearl.cli.public_side import fit_kind, need_torch
 from dpearl.design import Scale, recipe_named
 from dpearl.embeddings.characteristic import Characteristic
@@ -84,6 +85,7 @@ def evaluate(
             found = _attacked(found, behind, bars)
     container.place_file(output, _written(found, output).encode(), _OWNER_ONLY)
     say.note(f"Written to {output}. It is PRIVATE: made from real rows, and no budget covers it.")
+    say.next_step(f"look at {output}, and keep it where the real rows are kept")
 
 
 def claim_page(output: Path, *forms: str) -> None:
@@ -178,7 +180,9 @@ def report(file: ModelFile, output: Output, ledger: LedgerShown = None, quiet: Q
     from dpearl.synthesizer import load_synthesizer
 
     model = load_synthesizer(file)
-    report_to(model, output, charge_of(model.release, ledger))
+    with show.progress() as bars:
+        bars.working("reporting")
+        report_to(model, output, charge_of(model.release, ledger))
     say.note(f"Written to {output}. It is public: nothing but the release and synthetic rows is in it.")
     say.next_step("dpearl evaluate --real DATA --synth DATA --schema SCHEMA -o evaluation.html, if you own the rows")
 
@@ -206,3 +210,42 @@ def charge_of(release: Release, ledger: Path | None) -> dict[str, str] | None:
         "μ": f"{charge.mu:.4f}",
         "Plan": charge.plan,
     }
+
+
+@app.command(epilog=say.examples("dpearl audit", "dpearl audit --thorough -o audit.html", "dpearl audit --json"))
+def audit(
+    thorough: Annotated[bool, typer.Option("--thorough", help="A million releases in place of a hundred thousand.")] = False,
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="File to draw it in (.html or .png).")] = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Test the mechanism that is installed, statistically.
+
+    It takes about a minute, ten with --thorough."""
+    if output is not None:
+        claim_page(output, ".html", ".png")
+        need_report()
+    runs = auditing.THOROUGH if thorough else auditing.RUNS
+    with show.progress() as bars:
+        found = auditing.audit(runs, bars.steps("auditing", runs))
+    passed = all(finding.passed for finding in found)
+    if as_json:
+        show.as_json({"passed": passed, "findings": [finding.to_dict() for finding in found]})
+    else:
+        show.findings(found)
+    if output is not None:
+        _draw(found, output)
+    if not passed:
+        say.mistake("the audit FAILED: this installation does not keep its promise; do not release with it")
+        raise typer.Exit(1)
+    if not as_json:
+        print("Passed: no test could tell neighbours apart better than the statement allows.")
+
+
+def _draw(found: list[auditing.Finding], output: Path) -> None:
+    from dpearl.report.audited import audit_page, audit_picture
+
+    if output.suffix.lower() == ".html":
+        container.place_file(output, audit_page(found).encode())
+    else:
+        audit_picture(found, output)

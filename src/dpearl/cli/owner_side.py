@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from dpearl import audit as auditing
 from dpearl import container, owner
 from dpearl import ledger as ledgers
 from dpearl.cli import say, show
@@ -198,11 +198,18 @@ def keep_apart(ledger: Path | None, *outputs: Path) -> None:
 
 
 def save_charged(made: Release, output: Path, ledger: Path | None) -> None:
-    try:
+    with charged(ledger):
         save_release(made, output)
+
+
+@contextmanager
+def charged(ledger: Path | None) -> Iterator[None]:
+    """What was paid for and cannot be saved is lost: say so."""
+    try:
+        yield
     except DpearlError as error:
-        charged = f"; {ledger} was charged all the same, for noise is never drawn twice" if ledger else ""
-        raise FileError(f"{error}{charged}") from None
+        paid = f"; {ledger} was charged all the same, for noise is never drawn twice" if ledger else ""
+        raise FileError(f"{error}{paid}") from None
 
 
 @app.command(
@@ -231,24 +238,3 @@ def ledger(
 def _floor(epsilon: float) -> str:
     """An epsilon in three digits that is surely covered."""
     return f"{math.floor(epsilon * 1000) / 1000:g}"
-
-
-@app.command(epilog=say.examples("dpearl audit", "dpearl audit --trials 20000 --json"))
-def audit(
-    trials: Annotated[int, typer.Option("--trials", min=100, help="Releases of each of two neighbouring tables.")] = 4000,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
-) -> None:
-    """Test the mechanism that is installed, statistically."""
-    with show.progress() as bars:
-        found = auditing.audit(trials, bars.steps)
-    passed = all(finding.passed for finding in found)
-    if as_json:
-        show.as_json({"passed": passed, "findings": [finding.to_dict() for finding in found]})
-    else:
-        show.findings(found)
-    if not passed:
-        say.mistake("the audit FAILED: this installation does not keep its promise; do not release with it")
-        raise typer.Exit(1)
-    if not as_json:
-        print("Passed: no test could tell neighbours apart better than the statement allows.")

@@ -62,7 +62,8 @@ def inspect(
     opened, training = load_release_inside(file)
     show.statement(opened, as_json, training)
     more = f"sample {file} -n 1000 -o synthetic{_form(opened)}" if training else f"train {file} -o model.dpearl"
-    say.next_step(f"dpearl {more}")
+    if not as_json:
+        say.next_step(f"dpearl {more}")
 
 
 @app.command(
@@ -195,7 +196,7 @@ def train_to(
         except KeyboardInterrupt:
             raise Interrupted(f"{checkpoint} keeps what was trained; {again} goes on from it") from None
     save_synthesizer(model, output)
-    checkpoint.unlink(missing_ok=True)
+    container.remove(checkpoint)
     return model
 
 

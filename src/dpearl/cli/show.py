@@ -14,11 +14,13 @@ from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
+    Task,
     TaskID,
     TextColumn,
     TimeRemainingColumn,
 )
 from rich.table import Table
+from rich.text import Text
 
 from dpearl.audit import Finding
 from dpearl.cli import say
@@ -45,6 +47,7 @@ _STAGES = {
     "learning": "Learning",
     "attacking": "Attacking",
     "auditing": "Auditing",
+    "reporting": "Report",
 }
 _WIDE = 120
 """Columns of a terminal that has room for what the critic does."""
@@ -66,6 +69,10 @@ class Bars:
         """A bar that is told of steps."""
         return self._next(name, total, "steps")
 
+    def working(self, name: str) -> None:
+        """A bar for work whose end nobody knows."""
+        self._next(name, None, "")
+
     def _next(self, name: str, total: int | None, of: str) -> Callable[[int], None]:
         for task in self._bars.tasks:
             self._bars.update(task.id, total=task.completed)
@@ -75,12 +82,31 @@ class Bars:
     def training(self, moment: Moment) -> None:
         """The bar of training, with what can be said of it."""
         if self._training is None:
-            self._training = self._bars.add_task("Training", told="")
+            self._training = self._bars.add_task("Training", total=moment.iterations, told="")
         self.summary = f" (loss {moment.loss:.3g}, noise floor {moment.floor:.3g})"
         told = f"loss {moment.loss:.3g}, floor {moment.floor:.3g}"
         if moment.effective is not None and self._bars.console.width >= _WIDE:
             told += f", critic on {moment.effective:,.0f} frequencies"
         self._bars.update(self._training, completed=moment.step, total=moment.iterations, told=told)
+
+
+class _Done(MofNCompleteColumn):
+    """How much is done, of how much where that is known."""
+
+    def render(self, task: Task) -> Text:
+        if task.total is not None:
+            return super().render(task)
+        return Text(f"{int(task.completed):,}" if task.completed else "", style="progress.download")
+
+
+class _Left(TimeRemainingColumn):
+    """The time left; where nobody knows it, the time that has passed."""
+
+    def render(self, task: Task) -> Text:
+        if task.total is not None:
+            return super().render(task)
+        minutes, seconds = divmod(int(task.elapsed or 0), 60)
+        return Text(f"{minutes:02}:{seconds:02} so far", style="progress.elapsed")
 
 
 @contextmanager
@@ -89,8 +115,8 @@ def progress() -> Iterator[Bars]:
     columns = (
         TextColumn("{task.description}"),
         BarColumn(bar_width=16),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(compact=True),
+        _Done(),
+        _Left(compact=True),
         TextColumn("{task.fields[told]}"),
     )
     console = Console(stderr=True)
@@ -178,16 +204,18 @@ def ledger(book: Ledger, path: str) -> None:
         say.result(f"One further release may take up to epsilon {book.left:.4f}: releases compose by adding mu squared.")
 
 
+_FINDINGS = (
+    "Figures are mu, or delta where it is named. Seen is the best guess, at least a bound that chance exceeds once in a hundred "
+    "million tests: the audit fails where that bound lies above what is claimed."
+)
+
+
 def findings(found: list[Finding]) -> None:
     """The audit, one row for each test."""
-    table = Table("unit of protection", "part", "mu stated", "mu seen, at least", "")
+    table = Table("unit of protection", "part", "claimed", "seen", "at least", "", caption=_FINDINGS)
     for finding in found:
-        row = (
-            str(finding.unit),
-            finding.part,
-            f"{finding.stated:.3f}",
-            f"{finding.seen:.3f}",
-            "ok" if finding.passed else "FAILED",
-        )
-        table.add_row(*row)
+        rows = finding.unit.rows_per_person
+        unit = f"{finding.unit.relation}, {'one row' if rows == 1 else f'{rows} rows'}"
+        values = (f"{value:.3f}" for value in (finding.stated, finding.estimate, finding.seen))
+        table.add_row(unit, finding.part, *values, "ok" if finding.passed else "FAILED")
     _table(table)

@@ -33,7 +33,7 @@ from dpearl.cli.options import (
     Threads,
     verbs,
 )
-from dpearl.cli.owner_side import chosen_recipe, declared_schema, keep_apart, rows_of, spending
+from dpearl.cli.owner_side import charged, chosen_recipe, declared_schema, keep_apart, rows_of, spending
 from dpearl.design import Scale
 from dpearl.embed import load_partial, save_partial
 from dpearl.embed import merge as merge_sums
@@ -51,7 +51,7 @@ StudyFile = Annotated[Path | None, typer.Option("--study", help="What sites agre
 
 app = verbs()
 
-_SUM_NEXT = "dpearl release {}... --epsilon 1 --ledger ledger.jsonl -o release.dpearl"
+_SUM_NEXT = "dpearl release {} --epsilon 1 --ledger ledger.jsonl -o release.dpearl, with the sums of all other shards"
 """What becomes of partial sums."""
 
 
@@ -118,9 +118,8 @@ def _share(
     """A site's shares in a folder of their own."""
     keep_apart(ledger, folder)
     made = sites.share_rows(rows, sites.load_study(study), site, ledger, folder.name, engine, bars.stage)
-    folder.mkdir(mode=0o700)
-    for share in made:
-        sites.save_share(share, folder / f"{share.sender}-to-{share.holder}.share")
+    with charged(ledger):
+        sites.save_shares(made, folder)
     return f"{folder}: PRIVATE shares, one for each site; send each to its site alone. {spending(ledger)}"
 
 
@@ -164,7 +163,7 @@ def merge(
         told = f"{output}: sum of {len(parts)} shares; pass it on to whoever makes the release"
         then = f"dpearl merge COMBINED... --study {study} -o release.dpearl, once those of all sites are there"
     for part in [] if keep else parts:
-        part.unlink()
+        container.remove(part)
     say.note(told)
     say.next_step(then)
 

@@ -104,8 +104,9 @@ def synth(
         with _release_kept(released, again):
             model = train_to(made, trained, settings, seed, device, threads, bars.training, again)
             sample_to(model, rows, output, {}, seed, bars)
-    if report is not None:
-        report_to(model, report, charge_of(made, ledger))
+        if report is not None:
+            bars.working("reporting")
+            report_to(model, report, charge_of(made, ledger))
     show.statement(made, as_json)
     kept = f"beside it {released.name} and {trained.name}"
     told = "" if report is None else f" The public report is {report}."

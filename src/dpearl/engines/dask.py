@@ -57,6 +57,7 @@ class Dask:
 
     @cached_property
     def client(self) -> Any:
+        """The connection to the cluster, made when it is first needed."""
         try:
             import dask
             from distributed import Client, LocalCluster

@@ -52,6 +52,7 @@ class Spark:
 
     @cached_property
     def active(self) -> Any:
+        """The session, made when it is first needed."""
         try:
             from pyspark.sql import SparkSession
         except ImportError:

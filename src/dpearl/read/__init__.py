@@ -27,7 +27,7 @@ from dpearl.read.stores import Remote, found, is_remote
 from dpearl.read.tables import CsvSource, ParquetSource
 from dpearl.schema import Column, Image, Number, Schema
 
-__all__ = ["QuerySource", "Reading", "Source", "batches", "open_sources", "storage_names"]
+__all__ = ["QuerySource", "Reading", "Source", "batches", "filtered", "open_sources", "storage_names"]
 
 _TABLES: dict[str, type[CsvSource] | type[ParquetSource]] = {
     ".csv": CsvSource,
@@ -220,6 +220,11 @@ def _reader(path: Path | Remote, size: int) -> Source:
 def _suffix(path: Path | Remote) -> str:
     last = [suffix.lower() for suffix in path.suffixes[-2:]]
     return "".join(last) if last[-1:] == [".gz"] else "".join(last[-1:])
+
+
+def filtered(sources: Sequence[Source]) -> bool:
+    """Whether cells decide on which rows are read, as far as can be seen."""
+    return any(isinstance(source, QuerySource) and source.filtered for source in sources)
 
 
 def storage_names(sources: Sequence[Source], schema: Schema) -> dict[str, str]:

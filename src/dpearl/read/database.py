@@ -1,4 +1,4 @@
-"""Rows of a SELECT in DuckDB: its own files, Parquet, CSV, SQLite, PostgreSQL.
+"""Rows of a SELECT in DuckDB: its own files, Parquet, SQLite, PostgreSQL.
 
 A query must go row by row, or one person could move what is read of others: a window, a join or a LIMIT lets a row
 depend on other rows, and the guarantee would be void. So the query's logical plan may hold nothing but scans, expressions
@@ -30,8 +30,8 @@ _SCANS = {"SEQ_SCAN", "PARQUET_SCAN", "READ_PARQUET", "SQLITE_SCAN", "POSTGRES_S
 _ROW_BY_ROW = {"PROJECTION", "FILTER", "ORDER_BY", "CTE", "CTE_SCAN", *_SCANS}
 _PLACES = re.compile(r"\b(rowid|file_row_number|ctid)\b|\b(stats|nextval|currval)\s*\(", re.IGNORECASE)
 """What hangs on other rows without an operator of its own: the number of a row, a column's statistics, a counter."""
-_SPOKEN = re.compile(r"'(?:[^']|'')*'|--[^\n]*|/\*.*?\*/", re.DOTALL)
-"""Literals and comments, in which words mean nothing."""
+_REMARK = re.compile(r"('(?:[^']|'')*')|--[^\n]*|/\*.*?\*/", re.DOTALL)
+"""Comments, in which words mean nothing; literals stay, for `query('…')` runs what it is given."""
 _QUIET = {"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
 _SQLITE = b"SQLite format 3\0"
 
@@ -160,10 +160,14 @@ def _spelt(connection: Any, query: str) -> str:
     views = "select view_name, sql from duckdb_views() where not internal"
     macros = "select function_name, macro_definition from duckdb_functions() where not internal"
     made = dict(connection.execute(f"{views} union all {macros}").fetchall())
-    text = _SPOKEN.sub(" ", query)
+    text = _plain(query)
     while named := [name for name in made if re.search(rf"\b{re.escape(name)}\b", text, re.IGNORECASE)]:
-        text += "".join(f" {_SPOKEN.sub(' ', made.pop(name) or '')}" for name in named)
+        text += "".join(f" {_plain(made.pop(name) or '')}" for name in named)
     return text
+
+
+def _plain(text: str) -> str:
+    return _REMARK.sub(lambda found: found[1] or " ", text)
 
 
 def _operators(node: dict[str, Any]) -> Iterator[str]:
