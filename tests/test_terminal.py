@@ -93,7 +93,7 @@ print(json.dumps([before, sorted(sys.modules), code]))
     assert told[0].startswith("Usage: dpearl ")
     assert {name for name in imported if name.startswith("dpearl")} == {"dpearl"}
     assert {name for name in loaded if name.startswith("dpearl.")} == {
-        f"dpearl.{own}" for own in ("cli", "cli.app", "cli.say", "errors")
+        f"dpearl.{own}" for own in ("cli", "cli.app", "cli.say", "errors", "letters")
     }
     assert not HEAVY & {name.partition(".")[0] for name in loaded}
 
@@ -263,7 +263,7 @@ def test_every_verb_can_be_quiet_and_those_that_print_a_result_speak_json() -> N
     options = {name: {option for parameter in cli.loaded(name).params for option in parameter.opts} for name in cli.VERBS}
     assert all({"-q", "--quiet", "-h", "--help"} >= {"-q", "--quiet"} <= own for own in options.values())
     speaking = {name for name, own in options.items() if "--json" in own}
-    assert speaking == {"synth", "plan", "release", "inspect", "ledger", "merge", "audit"}
+    assert speaking == {"synth", "plan", "release", "inspect", "verify", "ledger", "merge", "audit"}
 
 
 def test_the_next_release_is_one_that_the_ledger_covers(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

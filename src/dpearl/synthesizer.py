@@ -25,7 +25,7 @@ from dpearl.condition import Condition, conditions
 from dpearl.distance import label_classes, proportions
 from dpearl.embeddings.marginals import Pairs
 from dpearl.embeddings.moments import Moments
-from dpearl.errors import FileError, UsageError
+from dpearl.errors import DpearlError, FileError, UsageError
 from dpearl.generator import Axes, Generator, Network, OwnGenerator, RowGenerator
 from dpearl.mixture import Mixture, mixture_of
 from dpearl.pictures import PictureGenerator
@@ -169,6 +169,8 @@ def load_synthesizer(path: str | Path, generator: Network | None = None) -> Synt
         made = _generator(release, tensors) if generator is None else _own(release, tensors, generator, path)
         if not all(np.isfinite(array).all() for array in weights.values()):
             raise ValueError("weights")
+    except DpearlError:
+        raise
     except (*container.UNFIT, RuntimeError):
         raise FileError(f"{path}: is damaged: its parts do not fit together") from None
     return Synthesizer(release, made.eval(), training)
