@@ -9,7 +9,7 @@ COMMA := ,
 PIP := $(BIN)/pip install --quiet
 LOCKED ?= yes
 
-.PHONY: demo test lint docs bench bench-paper bench-peers soak mutants attacks fuzz lock audit-deps wheel smoke versions clean
+.PHONY: demo test lint docs notebooks bench bench-paper bench-peers soak mutants attacks fuzz wheel smoke versions lock audit-deps clean
 
 # Whatever pip takes has a hash in lock/. Where a platform needs more than is locked (a build of torch for CUDA does), the rest comes
 # at the versions of constraints.txt, and make says so. `make demo LOCKED=no` goes by versions alone.
@@ -51,6 +51,9 @@ docs: export NO_MKDOCS_2_WARNING = 1
 docs: $(DEV)
 	$(BIN)/python -m handbook
 	$(BIN)/python -m mkdocs build --strict
+
+notebooks: $(DEV)
+	$(BIN)/python examples
 
 bench: $(DEV)
 	$(BIN)/python -m bench.owner
@@ -94,7 +97,6 @@ mutants: $(DEV)
 attacks: $(DEV)
 	$(BIN)/python -m bench.audit
 	$(BIN)/python -m bench.attacks
-
 
 fuzz: $(DEV)
 	$(PIP) --require-hashes --no-deps --requirement lock/fuzz.txt

@@ -28,6 +28,15 @@ _HOMES = {page: name for name, page in PAGES.items()}
 _LINK = re.compile(r"\[(?P<text>[^\[\]]*)\]\((?P<target>[^()\s]+)\)")
 
 
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Pages of results, which benches write, are listed whether or not the navigation names them."""
+    assert config.nav is not None
+    section = next(part["Results"] for part in config.nav if "Results" in part)
+    pages = (path.relative_to(ROOT / "docs").as_posix() for path in sorted((ROOT / "docs" / "results").glob("*.md")))
+    section += [page for page in pages if page not in section]
+    return config
+
+
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Pages from the root."""
     for name, page in PAGES.items():

@@ -24,6 +24,10 @@ from typing import Any, NoReturn
 EVENTS = {"os.link", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.truncate", "fcntl.flock"}
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 KILLED = -signal.SIGKILL
+LOADED = (
+    *("dpearl.cli.owner_side", "dpearl.cli.sums_side", "dpearl.cli.public_side", "dpearl.synthesizer", "dpearl.train"),
+    *("pandas", "torch._dynamo"),  # which Arrow and Adam would load
+)
 
 
 @dataclass(frozen=True)
@@ -67,8 +71,7 @@ def serving() -> Iterator[Forks]:
 
 
 def serve() -> None:
-    verbs = {f"dpearl.cli.{home}" for home, _ in import_module("dpearl.cli").VERBS.values()}
-    for name in (*verbs, "dpearl.synthesizer", "dpearl.train", "pandas", "torch._dynamo"):  # Arrow and Adam load the last two
+    for name in LOADED:
         import_module(name)
     gc.freeze()  # so that children do not copy what they never change
     for line in sys.stdin:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -62,7 +63,8 @@ def test_adult_goes_from_a_shell_to_a_checked_statement(tmp_path: Path) -> None:
 def test_progress_is_silent_where_nobody_looks(tmp_path: Path) -> None:
     arguments = ("--schema", datasets.ADULT_SCHEMA, "--epsilon", "1", "-k", "5", "-o", "a")
     command = (DPEARL, "release", datasets.ADULT_TRAIN, *arguments)
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    asked = {**os.environ, "FORCE_COLOR": "1"}  # as in a notebook
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True, env=asked)
     assert done.stderr.strip().startswith("Written to a.")
 
 

@@ -15,13 +15,13 @@ import sys
 from dataclasses import replace
 from datetime import datetime
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from numpy._core import _multiarray_umath as umath
 from threadpoolctl import threadpool_info
 
 from dpearl.codec import Codec
@@ -96,7 +96,7 @@ def table(rows: int, seed: int = 0) -> pa.Table:
 def vector(rows: pa.Table, design: Design, **options: Any) -> list[int]:
     """All sums of a design, one after the other."""
     sums = embed(open_sources(rows), design, Local(**options)).sums
-    return np.concatenate([sums[block.family].ravel() for block in design.blocks]).tolist()
+    return [int(value) for block in design.blocks for value in sums[block.family].ravel()]
 
 
 def without(rows: pa.Table, place: int) -> pa.Table:
@@ -151,7 +151,8 @@ def digests() -> dict[str, str]:
 
 def equipment() -> dict[str, Any]:
     """What this process computes with."""
-    blas = next((library for library in threadpool_info() if library["user_api"] == "blas"), {})
+    blas: dict[str, Any] = next((library for library in threadpool_info() if library["user_api"] == "blas"), {})
+    umath: Any = import_module("numpy._core._multiarray_umath")
     features = [name for name in umath.__cpu_dispatch__ if umath.__cpu_features__[name]]
     return {"blas": blas.get("architecture"), "threads": blas.get("num_threads"), "features": features}
 

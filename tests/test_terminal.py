@@ -10,7 +10,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +43,7 @@ levels = ["red", "blue"]
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     chance = np.random.default_rng(0)
-    csv.write_csv(pa.table({"a": chance.integers(0, 101, 200), "b": chance.choice(["red", "blue"], 200)}), "rows.csv")
+    csv.write_csv(pa.table({"a": chance.integers(0, 101, 2000), "b": chance.choice(["red", "blue"], 2000)}), "rows.csv")
     Path("s.toml").write_text(TOML)
     return tmp_path
 
@@ -301,9 +301,18 @@ def terminal(monkeypatch: pytest.MonkeyPatch, **variables: str) -> Iterator[list
         monkeypatch.setattr(sys, "stderr", stream)
         yield shown
     monkeypatch.undo()
-    shown.append(os.read(ours, 2**16))
     os.close(theirs)
+    shown.append(_drained(ours))
     os.close(ours)
+
+
+def _drained(terminal: int) -> bytes:
+    """All that was shown: a terminal gives it piece by piece, and an error at its end."""
+    pieces = []
+    with suppress(OSError):
+        while piece := os.read(terminal, 2**16):
+            pieces.append(piece)
+    return b"".join(pieces)
 
 
 def bars() -> None:

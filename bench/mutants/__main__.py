@@ -1,6 +1,6 @@
 """Make every deliberate bug in a copy of the source and see which test notices: writes docs/results/mutants.md.
 
-The tests must pass on the copy without a bug first. About five minutes of one core.
+All of these tests must pass on a copy without a bug. About five minutes of one core.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import redirect_stdout
-from dataclasses import dataclass
 from importlib import import_module
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -31,35 +31,32 @@ LOADED = (
 
 PAGE = ROOT / "docs" / "results" / "mutants.md"
 SURVIVED = "**survived**"
+EVERY_TEST = sorted({test for own in MUTANTS.values() for mutant in own for test in mutant.tests})
 
 
-@dataclass(frozen=True)
-class Copy:
-    """A copy of the source that tests import instead of the original."""
+def first_failure(mutant: Mutant | None) -> str:
+    """The test that notices a bug in a copy of the source, or that none does; without a bug, the first of all that fails."""
+    with tempfile.TemporaryDirectory() as name:
+        shutil.copytree(ROOT / "src" / "dpearl", Path(name) / "dpearl")
+        if mutant is not None:
+            file = Path(name) / "dpearl" / mutant.file
+            file.write_text(mutant.applied(file.read_text(encoding="utf-8")), encoding="utf-8")
+        found = _tested(Path(name), EVERY_TEST if mutant is None else mutant.tests)
+    print(f"{mutant.breaks if mutant else 'No bug'}: {found}", flush=True)
+    return found
 
-    folder: Path
 
-    def mutated(self, mutant: Mutant) -> str:
-        """The test that notices a bug, or that none does; the copy is whole again afterwards."""
-        file = self.folder / "dpearl" / mutant.file
-        whole = file.read_text(encoding="utf-8")
-        file.write_text(mutant.applied(whole), encoding="utf-8")
-        try:
-            return self.first_failure(mutant.tests)
-        finally:
-            file.write_text(whole, encoding="utf-8")
-
-    def first_failure(self, tests: Sequence[str]) -> str:
-        """The first of some tests that fails here. A run that breaks down otherwise is no evidence of anything."""
-        here, there = FORK.Pipe(duplex=False)
-        child = FORK.Process(target=_run, args=(self.folder, tests, there))
-        child.start()
-        there.close()
-        code, failed = here.recv()
-        child.join()
-        if code not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED) or bool(code) != bool(failed):
-            raise RuntimeError(f"the tests could not be run: {tests}")
-        return str(failed[0]) if failed else SURVIVED
+def _tested(source: Path, tests: Sequence[str]) -> str:
+    """A run that breaks down without a test that fails is no evidence of anything."""
+    here, there = FORK.Pipe(duplex=False)
+    child = FORK.Process(target=_run, args=(source, tests, there))
+    child.start()
+    there.close()
+    code, failed = here.recv()
+    child.join()
+    if code not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED) or bool(code) != bool(failed):
+        raise RuntimeError(f"the tests could not be run: {tests}")
+    return str(failed[0]) if failed else SURVIVED
 
 
 class _Failures:
@@ -88,36 +85,28 @@ def main() -> None:
     sys.dont_write_bytecode = True
     for name in LOADED:
         import_module(name)
-    with tempfile.TemporaryDirectory() as name:
-        copy = Copy(Path(name))
-        shutil.copytree(ROOT / "src" / "dpearl", copy.folder / "dpearl")
-        sound = copy.first_failure(sorted({test for own in MUTANTS.values() for mutant in own for test in mutant.tests}))
-        if sound != SURVIVED:
-            raise SystemExit(f"{sound} fails without any bug; mend that first")
-        caught = {group: [_tried(copy, mutant) for mutant in own] for group, own in MUTANTS.items()}
-    PAGE.write_text(_page(caught), encoding="utf-8")
+    mutants = [mutant for own in MUTANTS.values() for mutant in own]
+    with ProcessPoolExecutor(os.cpu_count(), FORK) as pool:
+        sound, *caught = pool.map(first_failure, [None, *mutants])
+    if sound != SURVIVED:
+        raise SystemExit(f"{sound} fails without any bug; mend that first")
+    PAGE.write_text(_page(dict(zip(mutants, caught, strict=True))), encoding="utf-8")
 
 
-def _tried(copy: Copy, mutant: Mutant) -> str:
-    found = copy.mutated(mutant)
-    print(f"{mutant.breaks}: {found}", flush=True)
-    return found
-
-
-def _page(caught: dict[str, list[str]]) -> str:
-    every = [test for own in caught.values() for test in own]
+def _page(caught: dict[Mutant, str]) -> str:
     spent = resource.getrusage(resource.RUSAGE_CHILDREN)
+    count, seconds = sum(test != SURVIVED for test in caught.values()), spent.ru_utime + spent.ru_stime
     lines = [
         "# Deliberate bugs, and what catches them",
         "",
         "Made by `make mutants` (`python -m bench.mutants`). Each bug is one change in one place of a copy of the source; the",
         "tests that are named for it run against the copy and stop at the first that fails. Without a bug all of them pass.",
         "",
-        f"Caught: {sum(test != SURVIVED for test in every)} of {len(every)}, in {spent.ru_utime + spent.ru_stime:,.0f} CPU s.",
+        f"Caught: {count} of {len(caught)}, in {seconds:,.0f} CPU s.",
     ]
-    for group, tests in caught.items():
+    for group, own in MUTANTS.items():
         lines += ["", f"## {group}", "", "| bug | where | caught by |", "|---|---|---|"]
-        lines += [_line(mutant, test) for mutant, test in zip(MUTANTS[group], tests, strict=True)]
+        lines += [_line(mutant, caught[mutant]) for mutant in own]
     return "\n".join(lines) + "\n"
 
 

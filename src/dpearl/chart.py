@@ -15,7 +15,6 @@ import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
-from matplotlib.text import Text
 from numpy.typing import NDArray
 
 from dpearl.codec import ColumnCodec
@@ -131,16 +130,12 @@ class Drawing(Figure):
 
 
 def styled(draw_it: Callable[P, Drawing]) -> Callable[P, Drawing]:
-    """In our style, whatever the user's is; and names are never read as formulas, then or when the figure is saved."""
+    """In our style, whatever the user's is: a text keeps what it was made with."""
 
     @wraps(draw_it)
     def drawn(*args: P.args, **kwargs: P.kwargs) -> Drawing:
         with style(PAPER):
-            figure = draw_it(*args, **kwargs)
-            figure.draw_without_rendering()
-            for text in figure.findobj(Text):
-                text.set_parse_math(False)
-        return figure
+            return draw_it(*args, **kwargs)
 
     return drawn
 

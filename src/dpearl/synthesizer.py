@@ -25,7 +25,7 @@ from dpearl.condition import Condition, conditions
 from dpearl.distance import label_classes, proportions
 from dpearl.embeddings.marginals import Pairs
 from dpearl.embeddings.moments import Moments
-from dpearl.errors import DpearlError, FileError, UsageError
+from dpearl.errors import FileError, UsageError
 from dpearl.generator import Axes, Generator, Network, OwnGenerator, RowGenerator
 from dpearl.mixture import Mixture, mixture_of
 from dpearl.pictures import PictureGenerator
@@ -164,16 +164,16 @@ def load_synthesizer(path: str | Path, generator: Network | None = None) -> Synt
     weights = {name.removeprefix("generator/"): array for name, array in arrays.items() if name.startswith("generator/")}
     try:
         training = dict(meta["training"])
-        _match(training.get("generator"), generator, path)
         tensors = {name: torch.from_numpy(np.array(array)) for name, array in weights.items()}
-        made = _generator(release, tensors) if generator is None else _own(release, tensors, generator, path)
         if not all(np.isfinite(array).all() for array in weights.values()):
             raise ValueError("weights")
-    except DpearlError:
-        raise
+        made = _generator(release, tensors) if "generator" not in training else None
     except (*container.UNFIT, RuntimeError):
         raise FileError(f"{path}: is damaged: its parts do not fit together") from None
-    return Synthesizer(release, made.eval(), training)
+    _match(training.get("generator"), generator, path)
+    chosen = made if generator is None else _own(release, tensors, generator, path)
+    assert chosen is not None
+    return Synthesizer(release, chosen.eval(), training)
 
 
 def _match(trained: str | None, given: Network | None, path: str | Path) -> None:

@@ -17,7 +17,7 @@ _INTERRUPTED = 130
 _NO_MEMORY = ("[enforce fail at alloc_cpu.cpp", "can't start new thread")
 """How torch and Python tell of it in a RuntimeError."""
 
-_CHARGED = "if a ledger was given, `dpearl ledger` tells what was charged"
+_CHARGED = "If a ledger was given, `dpearl ledger` tells what was charged"
 
 
 def main() -> None:
@@ -42,7 +42,7 @@ def _run() -> int:
         say.mistake(str(error))
         return 2
     except KeyboardInterrupt:
-        say.mistake(f"interrupted; no unfinished file is kept; {_CHARGED}")
+        say.mistake(f"interrupted; no unfinished file is kept. {_CHARGED}")
         return _INTERRUPTED
     except BrokenPipeError:
         sys.stdout = None  # nobody listens any more, so nothing is flushed at exit
@@ -53,7 +53,7 @@ def _run() -> int:
             say.mistake(f"{_told(error.format_message())} (see `{where} --help`)")
             return 2
         if isinstance(error, MemoryError) or str(error).startswith(_NO_MEMORY):
-            say.mistake("there is not enough memory for this; free some. No unfinished file is kept; " + _CHARGED)
+            say.mistake(f"there is not enough memory for this; free some. No unfinished file is kept. {_CHARGED}")
             return 2
         if os.environ.get("DPEARL_DEBUG"):
             raise

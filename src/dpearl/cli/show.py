@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -119,8 +120,8 @@ def progress() -> Iterator[Bars]:
         _Left(compact=True),
         TextColumn("{task.fields[told]}"),
     )
-    console = Console(stderr=True)
-    with Progress(*columns, console=console, disable=say.is_quiet() or not console.is_terminal, transient=True) as bars:
+    hidden = say.is_quiet() or not sys.stderr.isatty()  # rich takes a notebook's pipe for a terminal: FORCE_COLOR is set there
+    with Progress(*columns, console=Console(stderr=True), disable=hidden, transient=True) as bars:
         yield Bars(bars)
 
 

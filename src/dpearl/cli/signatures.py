@@ -57,9 +57,7 @@ def verify(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Check a release or model: epsilon recomputed, and who signed it.
-
-    No data is needed. Without --public-key the accounting alone is checked."""
+    """Check a release or model without data, and who signed it."""
     fit_kind(file)
     if public_key is None:
         if signature is not None:
