@@ -50,8 +50,8 @@ def _fits(cells: Any, column: Any) -> bool:
     return bool(known.all()) and (column.missing or len(there) == len(cells))
 
 
-# What each one tells. Bounds on what noise moves lie six standard deviations or more (by the stated noise, or as runs spread) from
-# what is expected: a chance below 1e-8.
+# What each one tells. Bounds on what noise moves lie six standard deviations or more (by the stated noise, or as runs spread)
+# from what is expected: a chance below 1e-8.
 
 
 def test_hospital(run: Run) -> None:
