@@ -43,7 +43,7 @@ def run(folder: Path, *command: str | Path) -> str:
 def main(folder: Path) -> None:
     program = Path(sys.executable).parent / "dpearl"
     with (folder / "rows.csv").open("w", newline="") as file:
-        csv.writer(file).writerows([("age", "kind"), *((random.randrange(100), random.choice("xy")) for _ in range(200))])
+        csv.writer(file).writerows([("age", "kind"), *((random.randrange(100), random.choice("xy")) for _ in range(5000))])
     (folder / "s.toml").write_text(SCHEMA)
     run(folder, program, "release", "rows.csv", "--schema", "s.toml", "--epsilon", "1", "--ledger", "l", "-o", "r.dpearl")
     told = json.loads(run(folder, program, "inspect", "r.dpearl", "--json"))

@@ -137,7 +137,7 @@ EVIL = "<script>alert(1)</script>\x1b[31m\u202e[bold]$x$"
 @pytest.fixture(scope="module")
 def fitted() -> PEARL:
     columns: dict[str, Column] = {EVIL: Number(lower=0, upper=9), "b": Category(levels=(EVIL, "</td>"), missing=True)}
-    rows = pa.table({EVIL: [4.25, 7.5], "b": [EVIL, "</td>"]})
+    rows = pa.table({EVIL: [4.25, 7.5] * 1000, "b": [EVIL, "</td>"] * 1000})
     return PEARL(Schema(columns=columns, label="b"), 3.0, recipe=FEW, settings=QUICK).fit(rows)
 
 

@@ -10,7 +10,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +43,7 @@ levels = ["red", "blue"]
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     chance = np.random.default_rng(0)
-    csv.write_csv(pa.table({"a": chance.integers(0, 101, 200), "b": chance.choice(["red", "blue"], 200)}), "rows.csv")
+    csv.write_csv(pa.table({"a": chance.integers(0, 101, 2000), "b": chance.choice(["red", "blue"], 2000)}), "rows.csv")
     Path("s.toml").write_text(TOML)
     return tmp_path
 
@@ -93,7 +93,7 @@ print(json.dumps([before, sorted(sys.modules), code]))
     assert told[0].startswith("Usage: dpearl ")
     assert {name for name in imported if name.startswith("dpearl")} == {"dpearl"}
     assert {name for name in loaded if name.startswith("dpearl.")} == {
-        f"dpearl.{own}" for own in ("cli", "cli.app", "cli.say", "errors")
+        f"dpearl.{own}" for own in ("cli", "cli.app", "cli.say", "errors", "letters")
     }
     assert not HEAVY & {name.partition(".")[0] for name in loaded}
 
@@ -263,7 +263,7 @@ def test_every_verb_can_be_quiet_and_those_that_print_a_result_speak_json() -> N
     options = {name: {option for parameter in cli.loaded(name).params for option in parameter.opts} for name in cli.VERBS}
     assert all({"-q", "--quiet", "-h", "--help"} >= {"-q", "--quiet"} <= own for own in options.values())
     speaking = {name for name, own in options.items() if "--json" in own}
-    assert speaking == {"synth", "plan", "release", "inspect", "ledger", "merge", "audit"}
+    assert speaking == {"synth", "plan", "release", "inspect", "verify", "ledger", "merge", "audit"}
 
 
 def test_the_next_release_is_one_that_the_ledger_covers(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -301,9 +301,18 @@ def terminal(monkeypatch: pytest.MonkeyPatch, **variables: str) -> Iterator[list
         monkeypatch.setattr(sys, "stderr", stream)
         yield shown
     monkeypatch.undo()
-    shown.append(os.read(ours, 2**16))
     os.close(theirs)
+    shown.append(_drained(ours))
     os.close(ours)
+
+
+def _drained(terminal: int) -> bytes:
+    """All that was shown: a terminal gives it piece by piece, and an error at its end."""
+    pieces = []
+    with suppress(OSError):
+        while piece := os.read(terminal, 2**16):
+            pieces.append(piece)
+    return b"".join(pieces)
 
 
 def bars() -> None:

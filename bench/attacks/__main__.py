@@ -105,9 +105,9 @@ def _reconstruction() -> str:
     with tempfile.TemporaryDirectory() as folder:
         passed = granted(max(STEPS), Path(folder) / "ledger.jsonl")
     rows = [
-        *((f"one release at ε = 1, {count} samples of its model", own) for count, own in samples.items()),
-        *((f"one release at ε = 10,000, {count} samples of its model", own) for count, own in control.items()),
-        *((f"{count} releases at ε = 1, no ledger", own) for count, own in releases.items()),
+        *((f"one release at ε = 1; samples of its model: {count}", own) for count, own in samples.items()),
+        *((f"one release at ε = 10,000; samples of its model: {count}", own) for count, own in control.items()),
+        *((f"releases at ε = 1 without a ledger: {count}", own) for count, own in releases.items()),
         ("exact answers to 120 random questions", reconstruct_from_counts()),
     ]
     return _section(

@@ -164,14 +164,16 @@ def load_synthesizer(path: str | Path, generator: Network | None = None) -> Synt
     weights = {name.removeprefix("generator/"): array for name, array in arrays.items() if name.startswith("generator/")}
     try:
         training = dict(meta["training"])
-        _match(training.get("generator"), generator, path)
         tensors = {name: torch.from_numpy(np.array(array)) for name, array in weights.items()}
-        made = _generator(release, tensors) if generator is None else _own(release, tensors, generator, path)
         if not all(np.isfinite(array).all() for array in weights.values()):
             raise ValueError("weights")
+        made = _generator(release, tensors) if "generator" not in training else None
     except (*container.UNFIT, RuntimeError):
         raise FileError(f"{path}: is damaged: its parts do not fit together") from None
-    return Synthesizer(release, made.eval(), training)
+    _match(training.get("generator"), generator, path)
+    chosen = made if generator is None else _own(release, tensors, generator, path)
+    assert chosen is not None
+    return Synthesizer(release, chosen.eval(), training)
 
 
 def _match(trained: str | None, given: Network | None, path: str | Path) -> None:

@@ -19,7 +19,7 @@ VERBS = {
     "release": ("owner_side", "Sanitize sensitive rows, once."),
     "inspect": ("public_side", "Print the privacy statement of a release or model."),
     "sign": ("signatures", "Sign a release or model, or make the keys for it."),
-    "verify": ("signatures", "Check a release or model: ε recomputed without data, and who signed it."),
+    "verify": ("signatures", "Check a release or model without data, and who signed it."),
     "train": ("public_side", "Train a generator on a release."),
     "sample": ("public_side", "Draw synthetic rows from a model, at no privacy cost."),
     "report": ("judges", "Write the public report of a model, made without real rows."),

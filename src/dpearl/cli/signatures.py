@@ -57,7 +57,7 @@ def verify(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Check a release or model: ε recomputed without data, and who signed it."""
+    """Check a release or model without data, and who signed it."""
     fit_kind(file)
     if public_key is None:
         if signature is not None:
