@@ -289,13 +289,17 @@ def test_an_exhausted_budget_stops_before_a_row_is_read(tmp_path: Path, book: Pa
 
 
 def test_a_charge_that_cannot_be_synced_stops_the_release(book: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The line itself must be safe: that the folder is synced, too, says nothing of it."""
     spend(book)
+    real = os.fsync
 
     def full(descriptor: int) -> None:
-        raise OSError(28, "No space left on device")
+        if os.path.sameopenfile(descriptor, held.fileno()):
+            raise OSError(28, "No space left on device")
+        real(descriptor)
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(FileError):
+    with book.open("rb") as held, pytest.raises(FileError):
         release_rows(ROWS, Offer(SCHEMA, OFFER.recipe, Budget(0.1, 1e-5)), book)
 
 

@@ -363,7 +363,7 @@ LEDGER = [
     _mutant(
         "A charge is not safe on disk when the release goes out",
         "ledger.py",
-        "    os.fsync(file.fileno())\n",
+        "        os.fsync(file.fileno())\n",
         "",
         "test_ledger.py::test_a_charge_that_cannot_be_synced_stops_the_release",
     ),
