@@ -137,7 +137,7 @@ REFUSED: list[tuple[str, Any, str]] = [
 def test_a_value_that_can_never_be_is_refused_with_what_could_be_meant(name: str, value: Any, told: str) -> None:
     with pytest.raises(UsageError, match=told.replace("?", r"\?").replace("...", r"\.\.\.")) as refused:
         conditions(SCHEMA, {name: value})
-    assert str(refused.value).startswith("--where: ")
+    assert str(refused.value).startswith("where: ")
     assert "\n" not in str(refused.value)
 
 

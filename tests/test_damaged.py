@@ -1,6 +1,7 @@
 """Files cut at every byte and with bits flipped: every kind is refused in words, or is what it was, and nothing else comes of it.
 
-The smallest release has its turn in test_release_file, every cut and every single bit; checkpoints have theirs in test_train.
+The smallest release has its turn in test_release_file, every cut and every single bit; checkpoints have theirs in test_train,
+and the bits of a ledger in test_ledger.
 """
 
 from __future__ import annotations
@@ -130,14 +131,6 @@ def test_a_file_with_a_flipped_bit_is_refused(kind: str, kept: Path, tmp_path: P
         with pytest.raises(FileError):
             read(path)
     read(path)
-
-
-def test_a_ledger_with_any_bit_flipped_is_refused(kept: Path, tmp_path: Path) -> None:
-    path = copied(kept, "ledger", tmp_path)
-    for _ in flips(path, range(8 * path.stat().st_size)):
-        with pytest.raises(FileError):
-            read_ledger(path)
-    assert read_ledger(path) == read_ledger(kept / "ledger")
 
 
 def test_a_ledger_that_is_cut_is_refused_or_is_what_it_was_before_its_last_lines(kept: Path, tmp_path: Path) -> None:

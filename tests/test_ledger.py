@@ -159,9 +159,10 @@ def test_an_altered_ledger_is_refused(alteration: str, book: Path) -> None:
 
 
 def test_every_flipped_bit_is_seen(book: Path) -> None:
-    intact = "".join(lines(book)).encode()
-    for place in range(len(intact) - 1):
-        book.write_bytes(intact[:place] + bytes([intact[place] ^ 1]) + intact[place + 1 :])
+    intact = "".join(lines(book)[:2]).encode()
+    for place in range(8 * len(intact)):
+        byte, bit = divmod(place, 8)
+        book.write_bytes(intact[:byte] + bytes([intact[byte] ^ 1 << bit]) + intact[byte + 1 :])
         with pytest.raises(FileError):
             read_ledger(book)
 

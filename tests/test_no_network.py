@@ -19,7 +19,7 @@ def watch(event, arguments):
         raise SystemExit(f"SOCKET: {event}")
 
 sys.addaudithook(watch)
-from dpearl import cli
+from dpearl import audit as auditing, cli
 
 def dpearl(line):
     sys.argv = ["dpearl", *line.split()]
@@ -39,7 +39,8 @@ dpearl("train r.dpearl --iterations 2 -o m.dpearl")
 dpearl("sample m.dpearl -n 100 -o made.csv")
 dpearl("report m.dpearl --ledger l -o report.html")
 dpearl("evaluate --real d.csv --synth made.csv --schema s.toml -o evaluation.html")
-dpearl("audit --trials 100")
+auditing.RUNS = 500
+dpearl("audit")
 print("THE WHOLE WAY")
 """
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -117,27 +115,6 @@ def test_a_crash_leaves_the_sum_of_before(tmp_path: Path, monkeypatch: pytest.Mo
     assert same(path, days[0])
     stream.append(path, days, DESIGN)
     assert same(path, *days)
-
-
-def test_a_killed_job_can_be_run_again(tmp_path: Path) -> None:
-    """A real process is killed when its draft is on disk; what it left is removed by the next."""
-    path, days = tmp_path / "running", [write(tmp_path / f"day{day}.parquet", day) for day in range(2)]
-    stream.append(path, days[:1], DESIGN)
-    script = (
-        "import sys, time; from pathlib import Path; from dpearl import stream; from tests.test_stream import DESIGN\n"
-        "Path.replace = lambda *_: time.sleep(60)\n"
-        "stream.append(Path(sys.argv[1]), sys.argv[2:], DESIGN)"
-    )
-    child = subprocess.Popen([sys.executable, "-c", script, str(path), *days], cwd=Path(__file__).parents[1])
-    while not list(tmp_path.glob(".running.*")):
-        assert child.poll() is None
-        time.sleep(0.02)
-    os.kill(child.pid, signal.SIGKILL)
-    child.wait()
-    assert same(path, days[0])
-    stream.append(path, days, DESIGN)
-    assert same(path, *days)
-    assert not list(tmp_path.glob(".running.*"))
 
 
 def test_sums_that_counted_the_same_file_are_not_merged(tmp_path: Path) -> None:

@@ -53,10 +53,10 @@ def conditions(schema: Schema, where: Mapping[str, Any]) -> list[Condition]:
 
 def _condition(schema: Schema, name: str, value: Any) -> Condition:
     if name not in schema.columns:
-        raise UsageError(f"--where: there is no column {name!r}{meant(name, schema.columns)}")
+        raise UsageError(f"where: there is no column {name!r}{meant(name, schema.columns)}")
     column, text = schema.columns[name], _text(value)
     if isinstance(column, Image):
-        raise UsageError(f"--where: {name!r} is an image; give a column with values that can be named")
+        raise UsageError(f"where: {name!r} is an image; give a column with values that can be named")
     codec, cells = column_codec(column), pa.array([text.encode(errors="replace").decode()], pa.string())
     code = codec.encode(cells)
     if isinstance(column, Category) and text == column.other:
@@ -64,7 +64,7 @@ def _condition(schema: Schema, name: str, value: Any) -> Condition:
     returned = int(codec.level(code)[0]) in codec.returns
     absent = codec.decode(code)[0].as_py() is None
     if not returned or absent != (text == "") or not (absent or _within(column, text, cells)):
-        raise UsageError(f"--where: {name!r} is never {text!r}; {_allowed(column)}{_near(column, text)}")
+        raise UsageError(f"where: {name!r} is never {text!r}; {_allowed(column)}{_near(column, text)}")
     return Condition(name, text, int(code[0]))
 
 

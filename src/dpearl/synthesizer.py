@@ -99,7 +99,7 @@ class Synthesizer(Carded):
             yield _cut(codes, places[: max(len(places) - max(kept - rows, 0), 0)])
             if kept < rows and drawn >= _PATIENCE * (kept + 1):
                 wanted = ", ".join(str(fit) for fit in fits)
-                raise UsageError(f"--where: only {kept} of {drawn:,} drawn rows have {wanted}; ask for something less rare")
+                raise UsageError(f"where: only {kept} of {drawn:,} drawn rows have {wanted}; ask for something less rare")
 
     def _shares(self, fits: list[Condition]) -> NDArray[np.float64]:
         """Shares of the classes; a condition on the label fixes the class instead of sorting rows out."""
@@ -110,7 +110,7 @@ class Synthesizer(Carded):
             if fit.name == self.codec.schema.label:
                 shares = np.where(np.arange(len(shares)) == fit.code, shares, 0)
                 if not shares.any():
-                    raise UsageError(f"--where: the release shows no rows with {fit}, so nothing was learnt of them")
+                    raise UsageError(f"where: the release shows no rows with {fit}, so nothing was learnt of them")
         return np.asarray(shares / shares.sum())
 
     def _nothing(self) -> dict[str, Codes]:
