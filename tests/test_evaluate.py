@@ -364,7 +364,9 @@ def written(name: str = "out.json") -> dict[str, Any]:
 def test_the_command_writes_json_for_its_owner_alone(dpearl: Dpearl) -> None:
     code, out, err = dpearl.run(*evaluating("--synth", "synth.csv", "--train", "train.csv", "--target", "age", "--seed", "3"))
     assert (code, out) == (0, "")
-    assert err == "Written to out.json. It is PRIVATE: made from real rows, and no budget covers it.\n"
+    said, then = err.splitlines()
+    assert said == "Written to out.json. It is PRIVATE: made from real rows, and no budget covers it."
+    assert then == "Next: look at out.json, and keep it where the real rows are kept"
     assert stat.S_IMODE(Path("out.json").stat().st_mode) == 0o600
     told = written()
     assert told["note"] == PRIVATE

@@ -559,5 +559,5 @@ def test_the_command_works_where_there_is_nothing_but_a_release(folder: Path) ->
     clean = {name: value for name, value in os.environ.items() if name in ("PATH", "PYTHONPATH")}
     done = subprocess.run(command, env=clean, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert re.fullmatch(r"Written to m.dpearl.*Next: dpearl sample m.dpearl -n 1000 -o synthetic.csv\n", done.stderr)
+    assert re.fullmatch(r"Written to m.dpearl.*\nNext: dpearl sample m.dpearl -n 1000 -o synthetic.npz\n", done.stderr)
     assert sorted(path.name for path in folder.iterdir()) == ["m.dpearl", "r.dpearl"]
