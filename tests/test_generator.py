@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
@@ -24,13 +23,9 @@ from strategies import COLUMNS
 
 
 @pytest.fixture(autouse=True, scope="module")
-def one_thread() -> Iterator[None]:
-    """Matrices here are too small to share out; weights are the same in every run."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
+def same_weights(one_thread: None) -> None:
+    """Weights are the same in every run."""
     torch.manual_seed(0)
-    yield
-    torch.set_num_threads(threads)
 
 
 def codec_of(*columns: Column, label: str | None = None) -> Codec:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 import numpy as np
 import pyarrow as pa
 import pytest
-import torch
 
 from dpearl import shadow
 from dpearl.codec import Codec
@@ -37,13 +35,7 @@ SCHEMA = Schema(label="job", columns=KINDS)
 OUTLIER = {"x": 100, "when": datetime(2020, 12, 31), "job": "c", "flag": None, "nothing": 1.0, "constant": "never"}
 
 
-@pytest.fixture(autouse=True, scope="module")
-def one_thread() -> Iterator[None]:
-    """Networks here are too small to share out."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def people(size: int, seed: int = 0) -> pa.Table:
