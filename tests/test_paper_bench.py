@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ import pytest
 from bench import cache
 from bench.auxiliary.parts import runs as auxiliary_runs
 from bench.cache import Run, finished, place, work_off
-from bench.paper import adult, complexity, credit, figure, images, page, power, printed, resolution, tables
+from bench.paper import adult, complexity, credit, figure, images, page, power, printed, resolution, scales, tables
 from bench.paper.__main__ import TABLES, main
 from bench.paper.method import Made, Method, Task, make, printed_epsilon, printed_multiplier, renyi_epsilon
 from bench.paper.targets import Target, targets, values
@@ -44,6 +45,11 @@ def test_the_paper_s_noise_is_more_than_exact_composition_asks_for() -> None:
     assert printed_multiplier(1.0, 1e-5) == pytest.approx(5.72, abs=0.005)
     assert math.sqrt(2) / Budget(1.0, 1e-5).mu == pytest.approx(5.276, abs=0.005)
     assert printed_epsilon(1.0, 1e-5) == pytest.approx(0.915, abs=0.001)
+
+
+def test_octaves_are_all_that_differs_from_ours() -> None:
+    assert Method.OCTAVES.recipe == replace(Method.OURS.recipe, octaves=6)
+    assert (Method.OCTAVES.omega, Method.OCTAVES.budget(1.0)) == (Method.OURS.omega, Method.OURS.budget(1.0))
 
 
 @pytest.mark.parametrize(("method", "share"), [(Method.PRINTED, 0.5), (Method.PRINTED_PLAIN, 0.5), (Method.OURS, 0.05)])
@@ -217,6 +223,12 @@ def test_a_baseline_must_be_beaten_in_every_cell() -> None:
     assert lost.told == "not in mnist FID, mnist KID, Adult RANGE, Adult MARGINAL"
 
 
+def test_octaves_are_judged_by_tables_alone() -> None:
+    runs = [pictured(Method.MERF, 0.1), learnt(Method.MERF, 0.7), learnt(Method.OURS, 0.6)]
+    found = judged("octaves", *runs, learnt(Method.OCTAVES, 0.8) | {"range": 0.05})
+    assert found.told == "not in Adult MARGINAL"
+
+
 def test_the_critic_is_judged_by_the_geometric_mean_of_its_cells() -> None:
     """Twice as good on one set outweighs a fifth worse on the other."""
     critic = [pictured(Method.OURS, 2.4), pictured(Method.OURS, 1.0, "fashion")]
@@ -290,3 +302,12 @@ def test_a_grid_of_samples_has_a_line_for_each_class(tmp_path: Path) -> None:
 def test_powers_and_resolutions_are_listed_once() -> None:
     assert [run["dimensions"] for run in power.runs()] == [*power.DIMENSIONS]
     assert [run["seed"] for run in resolution.runs()] == [0, 1]
+
+
+@pytest.mark.parametrize("scale", [scales.NORMAL, "up to six octaves above"])
+def test_frequencies_are_tried_on_rows_that_are_made_up(scale: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    few = replace(scales.task(), frequencies=20, settings=Settings(iterations=2, batch=50, generator_steps=1), wanted=500)
+    monkeypatch.setattr(scales, "task", lambda: few)
+    found = scales.work({"scale": scale, "seed": 0})
+    assert {*found} == {"auc", "range", "marginal", "mmd"}
+    assert 0 < found["auc"] < 1

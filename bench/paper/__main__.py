@@ -11,13 +11,14 @@ from collections.abc import Callable
 from functools import partial
 
 from bench.cache import Run, work_off
-from bench.paper import complexity, images, page, power, resolution, tables
+from bench.paper import complexity, images, page, power, resolution, scales, tables
 
 TABLES: dict[str, tuple[Callable[[], list[Run]], Callable[[Run], Run]]] = {
     "images": (images.runs, images.work),
     "adult": (partial(tables.runs, "adult"), tables.work),
     "credit": (partial(tables.runs, "credit"), tables.work),
     "resolution": (resolution.runs, resolution.work),
+    "scales": (scales.runs, scales.work),
     "power": (power.runs, power.work),
     "complexity": (complexity.runs, complexity.work),
 }
@@ -27,7 +28,7 @@ def main(wanted: list[str]) -> None:
     unknown = sorted({*wanted} - {*TABLES, "page"})
     if unknown:
         sys.exit(f"no such table: {', '.join(unknown)}; there are {', '.join(TABLES)} and page")
-    if {*(wanted or TABLES)} - {"page", "power", "complexity"} and "DPEARL_DATA" not in os.environ:
+    if {*(wanted or TABLES)} - {"page", "scales", "power", "complexity"} and "DPEARL_DATA" not in os.environ:
         sys.exit("DPEARL_DATA must name the folder of the data sets")
     workers = int(os.environ.get("BENCH_WORKERS", "2"))
     for name in wanted or TABLES:

@@ -18,7 +18,7 @@ from dpearl.codec import Codec
 from dpearl.plot import save
 from dpearl.svg import PAPER
 
-HISTOGRAMS = (Method.REAL, Method.MERF, Method.PRINTED, Method.OURS)
+HISTOGRAMS = (Method.REAL, Method.MERF, Method.OURS, Method.OCTAVES)
 
 
 def draw_samples(folder: Path) -> Iterator[tuple[str, str]]:

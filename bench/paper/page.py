@@ -8,16 +8,16 @@ from pathlib import Path
 import numpy as np
 
 from bench.cache import Run, finished
-from bench.paper import complexity, images, power, printed, resolution, tables
+from bench.paper import complexity, images, power, printed, resolution, scales, tables
 from bench.paper.figure import draw_histograms, draw_power, draw_samples
 from bench.paper.method import DELTA, Method, printed_epsilon, printed_multiplier
 from bench.paper.targets import Target, targets
-from bench.paper.words import ADULT, BUDGETS, CREDIT, HEAD, MISSES, POWER, READINGS
+from bench.paper.words import ADULT, BUDGETS, CREDIT, HEAD, MISSES, POWER, READINGS, SCALES
 
 OUT = Path(__file__).parents[2] / "docs" / "results"
 NAMES = {"mnist": "MNIST", "fashion": "Fashion-MNIST", "adult": "Adult", "credit": "Credit"}
 SHOWN = (Method.DPGAN, Method.DPCGAN, Method.MERF, Method.PRINTED_PLAIN, Method.PRINTED, Method.PLAIN, Method.OURS)
-LEARNT = (Method.DPCGAN, Method.MERF, Method.PRINTED, Method.OURS, Method.PLAIN, Method.INDEPENDENT)
+LEARNT = (Method.DPCGAN, Method.MERF, Method.PRINTED, Method.OURS, Method.OCTAVES, Method.INDEPENDENT)
 
 
 def write() -> None:
@@ -33,6 +33,7 @@ def write() -> None:
         *_table_three({data: done[data] for data in ("adult", "credit")}),
         *_power(done["power"]),
         *_complexity(done["complexity"]),
+        *_scales(finished(scales.runs())),
         READINGS,
         *_resolution(finished(resolution.runs())),
         MISSES,
@@ -148,7 +149,8 @@ def _table_two(done: list[Run]) -> Iterator[str]:
     yield ADULT + "\n"
     for place, (metric, told) in enumerate((("ROC", printed.ROC), ("PRC", printed.PRC))):
         heads = [cell for method in (Method.REAL, Method.DPCGAN, Method.MERF) for cell in (f"{method}: paper", "here")]
-        yield line([metric, *heads, "ours: paper", "as printed", "ours", "ours, no critic", "independent columns"])
+        rest = (Method.PRINTED, Method.OURS, Method.OCTAVES, Method.INDEPENDENT)
+        yield line([metric, *heads, "ours: paper", *map(str, rest)])
         yield line(["---"] * 12)
         for name, paper in told.items():
             cells = [
@@ -156,10 +158,8 @@ def _table_two(done: list[Run]) -> Iterator[str]:
                 for method in (Method.REAL, Method.DPCGAN, Method.MERF)
                 for cell in (paper.get(method, ""), _learnt(done, method, name, place))
             ]
-            rest = [
-                _learnt(done, method, name, place) for method in (Method.PRINTED, Method.OURS, Method.PLAIN, Method.INDEPENDENT)
-            ]
-            yield line([f"**{name}**" if name == printed.AVERAGE else name, *cells, paper[Method.PRINTED], *rest])
+            last = [_learnt(done, method, name, place) for method in rest]
+            yield line([f"**{name}**" if name == printed.AVERAGE else name, *cells, paper[Method.PRINTED], *last])
         yield ""
     yield line(["", *(str(method) for method in LEARNT)])
     yield line(["---"] * (1 + len(LEARNT)))
@@ -167,7 +167,7 @@ def _table_two(done: list[Run]) -> Iterator[str]:
     yield line(["CPU s of training", *(_mean_cpu(own(done, method=method)) for method in LEARNT)])
     yield ""
     if draw_histograms(done, OUT / "adult.png"):
-        yield "Shares of every attribute, seed 0:\n\n![Histograms of Adult: real rows, DP-MERF, as printed, ours](adult.png)\n"
+        yield "Shares of every attribute, seed 0:\n\n![Histograms of Adult: real rows, DP-MERF, ours, with octaves](adult.png)\n"
 
 
 def _learnt(done: list[Run], method: Method, name: str, place: int) -> str:
@@ -189,7 +189,7 @@ def _table_three(done: dict[str, list[Run]]) -> Iterator[str]:
     yield line(["data", "method", *(cell for pair in pairs for cell in (f"{pair}, paper", "here")), "seeds"])
     yield line(["---"] * 13)
     for data, runs in done.items():
-        for method in (Method.REAL, *(method for method in Method if method in tables.METHODS[data])):
+        for method in (Method.REAL, *(method for method in Method if method in tables.METHODS)):
             mine = own(runs, method=method)
             told = printed.TASKS.get((data, _printed(method)), ("",) * 5)
             here = _task_cells(runs, method, mine)
@@ -235,6 +235,17 @@ def _complexity(done: list[Run]) -> Iterator[str]:
             yield line([axis, *(f"{seconds:.2f}" for seconds in times), f"{complexity.exponent(times):.2f}"])
         steps = ", ".join(f"{ms:.1f} ms at n = {n:,}" for n, ms in zip(run["trained"], run["step"], strict=True))
         yield f"\nA training step on Adult's schema: {steps}. It takes a release, which is as large for every n.\n"
+
+
+def _scales(done: list[Run]) -> Iterator[str]:
+    yield SCALES
+    yield line(["frequencies of numbers", "boosting AUC", "range", "marginal", "MMD", "seeds"])
+    yield line(["---"] * 6)
+    for scale in (scales.NORMAL, *scales.OCTAVES):
+        mine = own(done, scale=scale)
+        cells = [spread([run[name] for run in mine], 3, bare=True) for name in ("auc", "range", "marginal")]
+        yield line([scale, *cells, _mmd(mine), str(len(mine))])
+    yield ""
 
 
 def _resolution(done: list[Run]) -> Iterator[str]:
