@@ -18,7 +18,7 @@ DTYPES = {"I64": "<i8", "I32": "<i4", "U16": "<u2", "U64": "<u8", "F64": "<f8", 
 UNITS = {"us": "microseconds", "ms": "milliseconds", "s": "seconds", "min": "minutes", "h": "hours", "d": "days"}
 Head = dict[str, Any]
 Arrays = dict[str, np.ndarray[Any, Any]]
-Reach = tuple[int, tuple[int, ...], tuple[int, ...]]
+Reach = tuple[int, tuple[int | Fraction, ...], tuple[int, ...]]
 """N²; what a row changes in multiples of it: added, replaced in its class, by another class; the shape of the sums."""
 
 
@@ -122,14 +122,10 @@ def reach(block: Head, schema: Head, arrays: Arrays) -> Reach:
         return 2**29 * sum(max(lines, 1) for _, lines, _ in seen), (1, 2, 2), (sum(lines + own for _, lines, own in seen) + 1,)
     if family == "mixtures":
         return 3 * 2**30 * len(block["columns"]), (1, 2, 2), (3 * int(arrays["mixtures.sizes"].sum()),)
+    if family == "interactions":
+        return _interactions(schema, arrays, classes)
     if family == "singles":
         cells = [size for own in rungs(schema) for size in own]
-    elif family == "pairs":
-        finest = [own[-1] for own in rungs(schema)]
-        assert sum(finest) == len(arrays["pairs.bins"])
-        bins = [int(own.max()) + 1 for own in np.split(arrays["pairs.bins"], np.cumsum(finest)[:-1])]
-        both = [bins[one] * bins[other] for one, other in arrays["pairs.pairs"]]
-        cells = [classes * own for own in bins] + [(classes if classes <= 6 else 1) * own for own in both]
     elif family == "octaves":
         cells = [514 for column in columns.values() if "bounds" in column]
     elif family == "stretches":
@@ -137,6 +133,20 @@ def reach(block: Head, schema: Head, arrays: Arrays) -> Reach:
     else:
         cells = [len(texts) for texts in {"levels": block["found"]}[family].values()]
     return 2**32 * len(cells), (1, 2, 2), (sum(cells),)
+
+
+def _interactions(schema: Head, arrays: Arrays, classes: int) -> Reach:
+    finest = [own[-1] for own in rungs(schema)]
+    assert sum(finest) == len(arrays["interactions.bins"])
+    bins = [int(own.max()) + 1 for own in np.split(arrays["interactions.bins"], np.cumsum(finest)[:-1])]
+    centres = [round(2**8 / size) for size in bins]
+    length = [(2**8 - c) ** 2 + (size - 1) * c**2 for c, size in zip(centres, bins, strict=True)]
+    turn = [2 * 2**8 * c - size * c**2 if size > 1 else 0 for c, size in zip(centres, bins, strict=True)]
+    both = [(int(one), int(other)) for one, other in arrays["interactions.pairs"]]
+    norm2 = 2**32 * len(bins) + sum(length[a] * length[b] for a, b in both)
+    replaced = 2 + Fraction(2 * sum(max(turn[a] * length[b], length[a] * turn[b]) for a, b in both), norm2)
+    cells = [classes * own for own in bins] + [(classes if classes <= 6 else 1) * bins[a] * bins[b] for a, b in both]
+    return norm2, (1, replaced, replaced), (sum(cells),)
 
 
 def above(score: float) -> float:

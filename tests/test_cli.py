@@ -83,7 +83,7 @@ def test_the_plan_names_the_noise_that_a_release_has() -> None:
     """Standard deviation of a noisy average of the last block, as the plan says: over two classes, or four bins."""
     for recipe, family, parts in (
         (recipe_with(RECIPES["auto"], None, None, 50), "characteristic", 2),
-        (RECIPES["auto"], "pairs", 4),
+        (RECIPES["auto"], "interactions", 4),
     ):
         offer = Offer(datasets.adult_schema(), recipe, Budget(1.0, 1e-5))
         block = offer.sketch["embedding"].block(family)

@@ -76,6 +76,20 @@ SENSITIVITY = [
         "test_marginals.py::test_the_reach_of_a_row_is_attained_and_never_exceeded",
     ),
     _mutant(
+        "A replaced row is taken to be orthogonal in every pair",
+        "embeddings/marginals.py",
+        "return 2 * (self.norm2 + apart)",
+        "return 2 * self.norm2",
+        "test_marginals.py::test_a_replaced_side_that_turns_moves_a_pair_most",
+    ),
+    _mutant(
+        "What centring adds to the other bins of a pair is forgotten",
+        "embeddings/marginals.py",
+        "return (SIDE - self.centre) ** 2 + (self.size - 1) * self.centre**2",
+        "return (SIDE - self.centre) ** 2",
+        "test_marginals.py::test_the_reach_of_a_row_is_attained_and_never_exceeded",
+    ),
+    _mutant(
         "The private count has no sensitivity",
         "embeddings/count.py",
         "            return self.norm2\n",

@@ -276,7 +276,7 @@ _FAMILIES: dict[str, Callable[..., Block]] = {
     "edges": partial(picture_moments, family="edges"),
     "characteristic": load_characteristic,
     "singles": singles,
-    "pairs": load_pairs,
+    "interactions": load_pairs,
     "octaves": octaves,
     "stretches": stretches,
     "levels": levels,

@@ -91,7 +91,7 @@ class Misfit:
     """χ² of a mixture's expected counts against the released ones."""
 
     def __init__(self, target: PairTarget) -> None:
-        self.rows = target.rows
+        self.rows, self.centres = target.rows, torch.from_numpy(target.centres).float()
         known = (target.singles, target.columns, target.pairs)
         self.singles, self.columns, self.pairs = (tuple(torch.from_numpy(part).float() for part in own) for own in known)
         self.values = int((target.pairs[1] > 0).sum()) // 2 + target.columns[1].size + int((target.singles[1] > 0).sum())
@@ -101,7 +101,8 @@ class Misfit:
         for place in range(len(self.columns[0])):
             own = owners == place
             part, weight = parts[own], weights[own]
-            grams.append((part * weight[:, None]).T @ part)
+            centred = part - self.centres
+            grams.append((centred * weight[:, None]).T @ centred)
             means.append(weight @ part)
         gram = torch.stack(grams)
         gram = gram if len(self.pairs[0]) > 1 else gram.sum(dim=0, keepdim=True)

@@ -47,7 +47,7 @@ class PairTarget:
     """What a release says of pairs, in rows: counts and the inverse of their variance, zero where nothing was measured.
 
     `singles` (bins), `columns` (classes × bins) and `pairs` (classes or 1 × bins × bins), over the bins of all columns side by
-    side and the classes that rows may come back with.
+    side and the classes that rows may come back with. Pairs are counts of rows of which `centres` (bins) are taken off.
     """
 
     rows: float
@@ -56,6 +56,7 @@ class PairTarget:
     singles: tuple[Floats, Floats]
     columns: tuple[Floats, Floats]
     pairs: tuple[Floats, Floats]
+    centres: Floats
 
     @property
     def starts(self) -> list[int]:
@@ -71,17 +72,25 @@ class PairTarget:
     def table(self, one: int, other: int) -> tuple[Floats, float]:
         """A pair's counts over all classes, and the standard deviation of their noise."""
         rows, columns = (slice(self.starts[own], self.starts[own + 1]) for own in (one, other))
-        counts, precisions = (part[:, rows, columns] for part in self.pairs)
-        return counts.sum(axis=0), math.sqrt(len(counts) / max(float(precisions.max()), 1e-18))
+        centred, precisions = (part[:, rows, columns] for part in self.pairs)
+        noise = math.sqrt(len(centred) / max(float(precisions.max()), 1e-18))
+        return _whole(centred.sum(axis=0), self.bins(one), self.bins(other)), noise
+
+
+def _whole(centred: Floats, one: Floats, other: Floats) -> Floats:
+    """A table from what its columns have to do with each other, and from its margins."""
+    related = centred - centred.mean(axis=0) - centred.mean(axis=1, keepdims=True) + centred.mean()
+    rows = (one.sum() + other.sum()) / 2
+    return np.asarray(related + one[:, None] / len(other) + other / len(one) - rows / centred.size)
 
 
 def pair_target(release: Release) -> PairTarget:
     """The release's pairs, laid out as a mixture's Gram matrices are."""
     measured = release.embedding
-    block = measured.design.block("pairs")
+    block = measured.design.block("interactions")
     assert isinstance(block, Pairs)
     classes = list(label_classes(measured.design.codec))
-    counts, precision = measured.sums["pairs"] / UNIT, (UNIT / measured.sigmas["pairs"]) ** 2
+    counts, precision = measured.sums["interactions"] / UNIT, (UNIT / measured.sigmas["interactions"]) ** 2
     starts, bins = np.cumsum([0, *block.sizes]), sum(block.sizes)
     columns = np.zeros((len(classes), bins))
     seen = classes if block.groups > 1 else [0]
@@ -95,7 +104,8 @@ def pair_target(release: Release) -> PairTarget:
         pairs[1, :, rows, across], pairs[1, :, across, rows] = precision, precision
     known = (columns, np.full_like(columns, precision))
     total, shares = some_rows(release), proportions(release)[classes]
-    return PairTarget(total, shares, block.sizes, _singles(release, block), known, (pairs[0], pairs[1]))
+    centres = np.repeat(block.centres, block.sizes)
+    return PairTarget(total, shares, block.sizes, _singles(release, block), known, (pairs[0], pairs[1]), centres)
 
 
 def single_stage(release: Release) -> Measurement:
@@ -168,7 +178,7 @@ class Mixture(nn.Module):
         super().__init__()
         self.release = release
         self.target = pair_target(release)
-        block = release.embedding.design.block("pairs")
+        block = release.embedding.design.block("interactions")
         assert isinstance(block, Pairs)
         self.block = block
         self.logits = nn.Parameter(torch.zeros(components, sum(block.sizes)))

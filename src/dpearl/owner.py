@@ -109,7 +109,13 @@ class Offer:
         """The μ of all stages together: what the budget covers without the δ of levels, and a hair less than that where the
         integer noise of later stages is not known yet."""
         covered = Budget(self.budget.epsilon, self.budget.delta - self.lost).mu
-        return covered if isinstance(self.asked, Schema) else covered * (1 - 2.0**-40)
+        return covered if self._foreseen else covered * (1 - 2.0**-40)
+
+    @property
+    def _foreseen(self) -> bool:
+        """Whether all noise is known before a row is read: no question is asked, and no grid follows a first look."""
+        follows = kind_of(cast(Schema, self.asked), self.recipe) is Kind.MARGINALS and len(self.stages) > 1
+        return bool(self.sums) or (isinstance(self.asked, Schema) and not follows)
 
     @property
     def targets(self) -> dict[str, float]:
@@ -147,7 +153,8 @@ class Offer:
 
     @cached_property
     def sketch(self) -> dict[str, Design]:
-        """The designs as the schema alone suggests them: their noise is that of the release, whatever is measured first."""
+        """The designs as the schema alone suggests them. Where grids follow a first look, the noise of pairs will be somewhat
+        other: rows in fewer bins are shorter."""
         if self.sums:
             return {"embedding": self.sums}
         schema = self._sketched[1]
@@ -158,15 +165,15 @@ class Offer:
         """The embedding's design, given what was measured first."""
         if kind_of(schema, self.recipe) is not Kind.MARGINALS:
             return embedding_design(schema, self.recipe, estimated_scale(measured, rows), self.seed)
-        noise = self.sketch["embedding"].sigmas(self.targets["embedding"], self.unit)["pairs"] / UNIT
+        noise = self.sketch["embedding"].sigmas(self.targets["embedding"], self.unit)["interactions"] / UNIT
         seen = measured.noisy_rows if rows is None else float(rows)
         return marginal_design(schema, self.recipe, lambda codec, weight: chosen_pairs(codec, measured, seen, noise, weight))
 
     @cached_property
     def mu(self) -> float:
         """What the release costs, from the integer noise that it will use; from the targets, which that noise keeps to, where
-        answers decide on it."""
-        if not isinstance(self.asked, Schema):
+        it hangs on what is measured first."""
+        if not self._foreseen:
             return compose(self.targets.values())
         parts = self.sketch.items()
         return compose(design.mu(design.sigmas(self.targets[stage], self.unit), self.unit) for stage, design in parts)

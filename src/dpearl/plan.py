@@ -69,7 +69,7 @@ class Forecast:
                 f"of {columns} columns, only {len(pairs.pairs):,} pairs are counted, those of the columns declared first; "
                 "declare fewer columns, or the ones that matter first"
             )
-        least = 3 * design.sigmas(self.offer.targets["embedding"], self.offer.unit)["pairs"] / pairs.peak
+        least = 3 * design.sigmas(self.offer.targets["embedding"], self.offer.unit)["interactions"] / pairs.peak
         for name, ladder in pairs.ladders.items():
             if ladder.column.one_hot and ladder.column.levels * least > MANY_RARE * self.rows:
                 found.append(

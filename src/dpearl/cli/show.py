@@ -167,7 +167,7 @@ def forecast(made: Forecast) -> None:
     _table(table)
     say.result("Noise/signal: standard deviation of the noise on an average, over the largest value it can have.")
     if made.embedding_cost > 0:
-        first = "Looking at single columns first" if made.lines[-1].family == "pairs" else "Finding the scale privately"
+        first = "Looking at single columns first" if made.lines[-1].family == "interactions" else "Finding the scale privately"
         say.result(f"{first} makes the noise of the embedding {100 * made.embedding_cost:.1f}% larger.")
     for asked, columns in made.asked.items():
         of = "1 column" if columns == 1 else f"{columns} columns"

@@ -53,7 +53,7 @@ _FAMILIES = {
     "edges": "means and second moments of edges",
     "spread": "means and squares, for the scale",
     "singles": "single columns",
-    "pairs": "pairs of columns",
+    "interactions": "columns by class, pairs of columns",
     "octaves": "rows in each octave, for bounds",
     "stretches": "rows in stretches of a line",
     "levels": "rows of the levels found",
