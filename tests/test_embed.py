@@ -125,6 +125,14 @@ def test_half_turns_are_rounded_to_even_as_documented() -> None:
     assert block.sum(codec.rows(codec.encode(cells))).tolist() == slow_characteristic(block, codec, cells)
 
 
+def test_phases_are_exact_far_beyond_single_precision() -> None:
+    codec = Codec(Schema(columns={"x": Number(lower=0, upper=1), "b": Boolean()}))
+    lines = np.array([[2**24 - 1, 2**23 + 1, -(2**24) + 5]], np.int64)
+    cells = pa.table({"x": np.linspace(0, 1, 50), "b": [True] * 50})
+    block = Characteristic(1, (2, 3), 1.0, 1.0, 0, lines, np.zeros((5, 3), np.int32))
+    assert block.sum(codec.rows(codec.encode(cells))).tolist() == slow_characteristic(block, codec, cells)
+
+
 MEASURE = """
 import resource, sys
 from dataclasses import replace

@@ -36,6 +36,7 @@ _FLAG = {"kind": "boolean"}
 _LINE = {"kind": "number", "lower": 0, "upper": 1}
 COUNTED = parse_schema({"label": "y", "columns": {"x": {**_LINE, "step": 1}, "y": _FLAG}})
 _SCHEMA = parse_schema({"label": "y", "columns": {"x": _LINE, "y": _FLAG}})
+_PAIRED = parse_schema({"columns": {"x": {**_LINE, "step": 1}, "y": _FLAG}})
 _PERSONS = parse_schema({"person": "who", "rows_per_person": 3, "label": "y", "columns": {"x": {**_LINE, "step": 1}, "y": _FLAG}})
 _PICTURES = parse_schema({"columns": {"x": {"kind": "image", "height": 1, "width": 4}}})
 
@@ -99,6 +100,7 @@ def cases() -> list[Case]:
         Case(distance, REPLACED, ((1.0, True),), (1.0, True), (None, True), ", scale"),
         Case(marginals(COUNTED), ABSENT, OTHERS, (0.0, True), note=", marginals"),
         Case(marginals(COUNTED), REPLACED, OTHERS, (0.0, True), (1.0, False), ", marginals"),
+        Case(marginals(_PAIRED), ABSENT, OTHERS, (0.0, True), note=", pairs"),
         Case(marginals(_PERSONS), SEVERAL, OTHERS, (0.0, True), note=", persons", brought=10),
         Case(asking(_SCHEMA, stretches, columns=["x"], line=4), ABSENT, OTHERS, (1e300, True), note=", ranges"),
         Case(asking(_SCHEMA, stretches, columns=["x"], line=4), REPLACED, OTHERS, (1e300, True), (-1e300, True), ", ranges"),
@@ -119,7 +121,7 @@ def _frequencies() -> Design:
 
 
 def marginals(schema: Schema) -> Design:
-    """Single columns and columns by class, on so few cells that an attacker can learn the noise of each."""
+    """Single columns, columns by class and pairs, on so few cells that an attacker can learn the noise of each."""
     codec = Codec(schema)
     return Design(schema, (Count(codec.classes, 1.0), singles(codec, 1.0), public_pairs(codec, 1.0)))
 
