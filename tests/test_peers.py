@@ -22,6 +22,7 @@ from bench.peers.domains import dpmm_domain, smartnoise_domain
 from bench.peers.drivers.gauge import measured
 from bench.peers.judge import boosting, classifiers, distances, plain
 from bench.peers.methods import AUTO, METHODS, REAL, ROOT
+from bench.peers.targets import target_lines
 from bench.peers.work import write_job
 from bench.tables import Table, credit_schema
 
@@ -190,11 +191,17 @@ def test_costs_stand_beside_those_of_half_the_columns() -> None:
     assert [*lines.cost_lines(spent)][2:] == ["| 10 | 9 | 1.0 |  |", "| 20 | 9 | 3.0 | × 3.0 |"]
 
 
-def test_the_target_is_a_share_of_what_real_rows_give() -> None:
-    real = {**_run(REAL, 0), "table": "credit", "roc": 0.9, "prc": 0.8, "boosting_auc": 1.0, "boosting_prc": 0.5}
-    told = [*lines.target([real], "credit", 0.97)]
-    assert told[0] == "Asked of dpearl auto, 97% of real rows: ten classifiers, ROC / PRC 0.873 / 0.776."
-    assert [*lines.target([], "credit", 0.97)] == []
+def test_targets_are_judged_by_means_and_by_real_rows_of_the_same_tenths() -> None:
+    def run(table: str, method: str, seed: int, **scores: float) -> dict[str, Any]:
+        return {"table": table, "method": method, "epsilon": 1.0, "seed": seed, **scores}
+
+    every = dict.fromkeys(("roc", "prc", "boosting_auc", "boosting_prc"), 0.9)
+    real = [run("credit", REAL, 0, **every), run("credit", REAL, 1, **dict.fromkeys(every, 0.1))]
+    told = [*target_lines([*real, run("credit", AUTO, 0, **{**every, "prc": 0.87})])]
+    assert "| credit | ROC of the ten 97% of real rows, 0.873 | 0.9 | 1 | holds |" in told
+    assert "| credit | PRC of the ten 97% of real rows, 0.873 | 0.87 | 1 | **missed** |" in told
+    wide = [run("wide", AUTO, seed, cpu=cpu, peak_mb=500.0) for seed, cpu in enumerate((100.0, 150.0))]
+    assert "| wide | CPU s at most 120 | 125 | 2 | **missed** |" in [*target_lines(wide)]
 
 
 def test_the_page_is_written_from_whatever_is_finished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

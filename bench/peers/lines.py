@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bench.cache import Run
-from bench.peers.methods import AUTO, METHODS, REAL
+from bench.peers.methods import METHODS, REAL
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ MARGINALS = Column("TV of 1- / 2- / 3-way marginals", ("marginals_1", "marginals
 COLUMNS: dict[str, tuple[Column, ...]] = {
     "adult": (
         *(SKILL, BOOSTING, Column("boosting F1", ("boosting_f1",)), MARGINALS),
-        *(Column("KS", ("ks",)), Column("range queries", ("range_quantile",)), Column("C2ST", ("c2st",), 2), *COST),
+        *(Column("KS", ("ks",)), Column("range queries", ("range_quantile",), 4), Column("C2ST", ("c2st",), 2), *COST),
     ),
     "balanced": (SKILL, BOOSTING, MARGINALS, *COST),
     "credit": (SKILL, Column("boosting ROC / PRC", ("boosting_auc", "boosting_prc")), MARGINALS, *COST),
@@ -99,11 +99,3 @@ def cost_lines(done: Sequence[Run]) -> Iterator[str]:
     for (columns, rows), cpu in sorted(spent.items()):
         half = spent.get((columns // 2, rows))
         yield f"| {columns} | {rows:,} | {cpu:.1f} | {f'× {cpu / half:.1f}' if half else ''} |"
-
-
-def target(done: Sequence[Run], table: str, share: float) -> Iterator[str]:
-    """The share of what real rows give that is asked of ours, in the same cells."""
-    real = of(done, table, REAL)
-    for column in COLUMNS[table][:2] if real else ():
-        asked = [{score: share * run[score] for score in column.scores} for run in real]
-        yield f"Asked of {AUTO}, {share:.0%} of real rows: {column.title} {cell(column, asked)}."
