@@ -64,7 +64,8 @@ The paper's protocol: 11,077 training rows, 1,231 test rows.
     "credit": """## Credit
 The ULB credit-card data: all 492 frauds and, by public coins, one in two hundred honest payments, 1,933 rows, which is how the
 paper's table can be read; each seed holds out another tenth for the test. Declared bounds: two days, ±10 for each of the 28
-components (what lies beyond counts as the bound), amounts to 30,000. Tenths differ: lines of fewer seeds know the first ones alone.
+components (what lies beyond counts as the bound), amounts to 30,000. Tenths differ, and lines of fewer seeds know the first ones
+alone.
 """,
     "wide": """## A wide table
 Generated (`bench/generated.py`): 101 columns that hang on six hidden traits, 16,000 training rows, 8,000 test rows. A limit of
