@@ -64,7 +64,7 @@ SENSITIVITY = [
     _mutant(
         "A row in many marginals is taken for a row in one",
         "embeddings/marginals.py",
-        "return self.marginals * UNIT**2",
+        "return len(self.places) * UNIT**2",
         "return UNIT**2",
         "test_marginals.py::test_the_reach_of_a_row_is_attained_and_never_exceeded",
     ),

@@ -31,25 +31,12 @@ UNIT = SIDE**2
 
 
 class _Counts:
-    """What all marginals share: a row adds one unit to one cell of each of them."""
+    """What all marginals share: a row adds one unit to one cell of each column."""
 
     family: str
     weight: float
     classes = 1
     peak = UNIT
-
-    @property
-    def marginals(self) -> int:
-        """How many there are."""
-        raise NotImplementedError
-
-    @property
-    def norm2(self) -> int:
-        return self.marginals * UNIT**2
-
-    def sensitivity2(self, relation: Relation, same_class: bool) -> int:
-        """A replaced row leaves one cell of each marginal and enters another."""
-        return self.norm2 if relation is Relation.ADD_REMOVE else 2 * self.norm2
 
     def to_dict(self) -> dict[str, Any]:
         return {"family": self.family, "weight": self.weight}
@@ -71,12 +58,16 @@ class Singles(_Counts):
         return {key: slice(stop - size, stop) for (key, size), stop in zip(sizes.items(), stops, strict=True)}
 
     @property
-    def marginals(self) -> int:
-        return len(self.places)
-
-    @property
     def shape(self) -> tuple[int, ...]:
         return (max(place.stop for place in self.places.values()),)
+
+    @property
+    def norm2(self) -> int:
+        return len(self.places) * UNIT**2
+
+    def sensitivity2(self, relation: Relation, same_class: bool) -> int:
+        """A replaced row leaves one cell of each marginal and enters another."""
+        return self.norm2 if relation is Relation.ADD_REMOVE else 2 * self.norm2
 
     def sum(self, rows: Rows) -> NDArray[np.int64]:
         sums = np.zeros(self.shape, np.int64)
@@ -151,10 +142,6 @@ class Pairs(_Counts):
         cells += [self.groups * self.sizes[one] * self.sizes[other] for one, other in self.pairs]
         stops = np.cumsum(cells).tolist()
         return [slice(stop - size, stop) for size, stop in zip(cells, stops, strict=True)]
-
-    @property
-    def marginals(self) -> int:
-        return len(self.places)
 
     @property
     def shape(self) -> tuple[int, ...]:
