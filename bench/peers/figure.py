@@ -27,7 +27,8 @@ SHOWN = {
     "c2st": "two-sample test",
     "cpu": "CPU s",
 }
-STYLES = ("-", "--", ":")
+STYLES = (("-", "o"), ("--", "s"), (":", "^"))
+"""Lines and marks: there are fewer colours than methods."""
 
 
 def draw(done: Sequence[Run], path: Path) -> None:
@@ -46,7 +47,8 @@ def _panel(place: Any, done: Sequence[Run], score: str, title: str) -> None:
     known = {method: points for method in METHODS if (points := _points(done, method, score))}
     for method, points in known.items():
         rank = [*METHODS].index(method)
-        look = {"color": PAPER.series[rank % 4], "linestyle": STYLES[rank // 4], "marker": "o", "markersize": 3, "capsize": 2}
+        line, mark = STYLES[rank // 4]
+        look = {"color": PAPER.series[rank % 4], "linestyle": line, "marker": mark, "markersize": 4, "capsize": 2}
         means, spreads = ([act(own) for own in points.values()] for act in (np.mean, _deviation))
         place.errorbar([*points], means, yerr=spreads, label=method, **look)
     real = _points(done, REAL, score).get(1.0)
