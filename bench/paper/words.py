@@ -89,7 +89,7 @@ MISSES = """## Where this falls short, and why
   though a classifier learns nothing from them. The paper's own marginals on Adult are as far off. Octaves mend most of it: range
   queries come out several times nearer, ahead of DP-MERF and of independent columns.
 - **DP-MERF on tables** is as good as ours for learners, where the paper's is much worse: on Adult its ROC and PRC are a little
-  above those of 1/D̄, by about their spread, and a little below those of octaves; on Credit they are equal. Its frequencies on
+  above those of 1/D̄, by about their spread, and a little below those of octaves; on Credit level with 1/D̄. Its frequencies on
   Adult are some three times higher than those at the mean pairwise distance, so that it sees more of numbers, and it pays nothing
   for their scale. On images, of many more dimensions, the same frequencies see nothing.
 - **Credit.** A held-out tenth has 194 rows with about 49 frauds, and at 1,740 training rows the noise on every released number
