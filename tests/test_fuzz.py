@@ -6,11 +6,14 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
 import pytest
 from bench.fuzz.mutate import mutated
-from bench.fuzz.seeds import CORPUS
+from bench.fuzz.seeds import BUDGET, CORPUS
 from bench.fuzz.targets import TARGETS
+
+from dpearl import load_release
 
 CHANGES = {"release": 250, "schema": 700, "ledger": 400, "codec": 300, "picture": 400, "archive": 250, "table": 500}
 """Changed inputs for each reader: about a CPU second of each."""
@@ -38,6 +41,12 @@ def test_changed_inputs_break_no_reader(name: str) -> None:
         for _ in range(chance.choice((1, 1, 2, 3))):
             data = mutated(name, data, chance)
         TARGETS[name](data)
+
+
+@pytest.mark.parametrize("path", sorted((CORPUS / "release").glob("*.dpearl")), ids=lambda path: path.stem)
+def test_releases_to_start_from_are_read(path: Path) -> None:
+    """One that is refused at once, since the format went on without it, would test nothing further in."""
+    assert load_release(path).epsilon <= BUDGET.epsilon
 
 
 def test_changes_get_past_the_digest() -> None:
