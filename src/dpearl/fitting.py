@@ -1,8 +1,9 @@
 """Fitting a mixture to a release: maximum likelihood under the known noise, with as little dependence as that allows.
 
-The loss is half of χ², every residual over the noise that the release states, plus a price on what the latent tells of each
-column beyond the class, whose part is measured well. Without the price a mixture fits the noise itself, far below the floor;
-with it, it stays near the distribution of largest entropy that the counts allow.
+The loss is half of χ², every residual over the noise that the release states, plus a price on what columns have to do with
+each other beyond the class, whose part is measured well. Without the price a mixture fits the noise itself, far below the floor.
+The price follows the misfit to just below the floor (Morozov's discrepancy principle): the release itself says how much of the
+noise there is to forget.
 """
 
 from __future__ import annotations
@@ -20,7 +21,11 @@ from dpearl.moment import Moment
 from dpearl.release import Release
 from dpearl.settings import MixtureSettings
 
-_LITTLE = 1e-9
+_NOTHING, _RARE = 1e-9, 1e-4
+"""Shares of no class at all, and of bins that noise drowns: smaller ones weigh as if they had these."""
+
+_REACH = 2.0
+"""Most powers of e by which the price may leave its start."""
 
 
 class MixtureTraining(Resumable):
@@ -46,19 +51,34 @@ class MixtureTraining(Resumable):
             group["lr"] = self.settings.rate(self.step)
         parts, weights = self.generator.probabilities(), self.generator.weights
         chi2 = self._misfit(torch.cat(parts, dim=1), weights, self.generator.owners)
-        told = torch.stack([self.told(part, weights) for own, part in enumerate(parts) if own not in self.generator.tables])
-        bend = self.settings.bend
-        loss = chi2 / 2 + self._price * bend * torch.log1p(told / bend).sum()
+        misfit = float(chi2.detach()) / self._misfit.values
+        free = torch.cat([part for own, part in enumerate(parts) if own not in self.generator.tables], dim=1)
+        loss = chi2 / 2 + self._price * self._dearer(misfit) * self.dependence(free, weights)
         self.falling.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         self.falling.step()
         self.step += 1
-        self._note(float(chi2.detach()) / self._misfit.values)
+        self._note(misfit)
 
-    def told(self, part: Tensor, weights: Tensor) -> Tensor:
-        """Nats that the component tells of a column where the class is known already: what the class tells is measured well."""
-        owners = [self.generator.owners == place for place in range(len(self.generator.target.shares))]
-        return torch.stack([_told(part[own], weights[own]) for own in owners]).sum()
+    def _dearer(self, misfit: float) -> float:
+        """What the price is multiplied by: more than 1 where the fit is closer to the release than the floor."""
+        settings = self.settings
+        return math.exp(min(max((settings.floor - misfit) / settings.slack, -_REACH), _REACH))
+
+    def dependence(self, parts: Tensor, weights: Tensor) -> Tensor:
+        """Half of Σ bend · log(1 + λ / bend) over the eigenvalues λ of the covariance, within classes, of bins over their spread.
+
+        Near independence half of Σλ is the nats that the component tells of the columns. A logarithm of eigenvalues, as in
+        Fazel, Hindi and Boyd (2003), asks for few directions, shared by all classes, and hardly shrinks those that stand out.
+        """
+        owners, bend = self.generator.owners, self.settings.bend
+        shares = torch.zeros(int(owners.max()) + 1).index_add(0, owners, weights).clamp(min=_NOTHING)
+        sums = torch.zeros(len(shares), parts.shape[1]).index_add(0, owners, weights[:, None] * parts)
+        means = (sums / shares[:, None])[owners]
+        away = (parts - means) * weights.sqrt()[:, None] / (means + _RARE).sqrt()
+        gram = away.T @ away if away.shape[1] <= away.shape[0] else away @ away.T
+        root: Tensor = torch.linalg.cholesky(torch.eye(len(gram)) + gram / bend)
+        return bend * root.diagonal().log().sum()
 
     def _note(self, loss: float) -> None:
         if not math.isfinite(loss):
@@ -71,20 +91,14 @@ class MixtureTraining(Resumable):
 
 
 def price(target: PairTarget, settings: MixtureSettings) -> float:
-    """Of a nat that the latent tells of a column, in units of log likelihood.
+    """Of a nat that the latent tells of the columns, in units of log likelihood, where the price starts.
 
     The noise of all pairs is a symmetric matrix of spectral norm 2σ√L over L bins, and penalised least squares forgets what
     is smaller than that. Near independence a nat is half of a whitened variance, in which a column's average bin weighs c/L.
-    So the price is proportional to rows · c / (√L · σ); the factor was chosen on Adult at ε = 1, and holds from ε = 0.2 to 10.
+    So the price is proportional to rows · c / (√L · σ).
     """
     noise = 1 / math.sqrt(float(target.columns[1].max()))
     return settings.price * target.rows * len(target.sizes) / (math.sqrt(sum(target.sizes)) * noise)
-
-
-def _told(part: Tensor, weights: Tensor) -> Tensor:
-    """Nats that the component tells of a column, times the weight of all: mutual information of component and bin."""
-    mean = weights @ part / weights.sum().clamp(min=_LITTLE)
-    return weights @ (part * ((part + _LITTLE).log() - (mean + _LITTLE).log())).sum(dim=1)
 
 
 class Misfit:

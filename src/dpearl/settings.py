@@ -56,15 +56,18 @@ class MixtureSettings:
     """How a mixture is fitted: so many components, so many steps over the whole release.
 
     The learning rate stays for half of the steps and then falls linearly to zero, which averages what is left of the way.
-    `price` scales the price of what the latent tells of a column (`fitting.price`), which bends towards a logarithm beyond
-    `bend` nats, so that sharp relations are not paid for again and again.
+    `price` scales the price of dependence at the start (`fitting.price`), which bends towards a logarithm for eigenvalues beyond
+    `bend`, so that strong relations are hardly shrunk. The price grows e-fold for each `slack` that χ² over its number of values
+    lies below `floor`: a little less than the 1 of noise alone, since what is fitted takes degrees of freedom.
     """
 
     iterations: int = 400
     components: int = 1000
     learning_rate: float = 0.1
-    price: float = 2.0
+    price: float = 1.0
     bend: float = 0.3
+    floor: float = 0.95
+    slack: float = 0.02
 
     def __post_init__(self) -> None:
         _check_iterations(self.iterations)
@@ -72,8 +75,8 @@ class MixtureSettings:
             raise UsageError("the number of components must be at least 1")
         if not 0 < self.learning_rate <= 1:
             raise UsageError("the learning rate must be more than 0 and at most 1; 0.1 is customary for a mixture")
-        if not self.price >= 0 < self.bend:
-            raise UsageError("the price must not be negative, and bend must be positive")
+        if not self.price >= 0 < min(self.bend, self.floor, self.slack):
+            raise UsageError("the price must not be negative; bend, floor and slack must be positive")
 
     def rate(self, step: int) -> float:
         """The learning rate in a step, counted from 0."""
@@ -109,8 +112,8 @@ class PictureSettings:
 AnySettings = Settings | MixtureSettings | PictureSettings
 
 MIXTURE = MixtureSettings()
-"""Chosen on Adult alone, with noise as at ε = 1. More components than 300, more steps than 200 or other starts change the TV of
-pairs by less than 2%."""
+"""Chosen on Adult, with noise as at ε = 0.2, 1 and 5, and on generated tables of 15, 31 and 61 columns, where a floor from 0.92
+to 0.97 and a bend from 0.1 to 1 change the TV of pairs by less than 5%; other starts by less than 1%."""
 
 PICTURES = PictureSettings()
 
