@@ -147,20 +147,19 @@ def test_what_the_class_tells_is_free(released: Release) -> None:
     assert float(training.dependence(alike, mixture.weights)) == pytest.approx(0, abs=1e-4)
     apart = torch.eye(2)[torch.arange(len(mixture.owners)) % 2]
     bend = FEW.bend
-    assert float(training.dependence(apart, mixture.weights)) == pytest.approx(bend / 2 * np.log1p(1 / bend), rel=0.01)
+    assert float(training.dependence(apart, mixture.weights)) == pytest.approx(bend / 2 * np.log1p(2 / bend), rel=0.01)
 
 
 @pytest.mark.parametrize("bins", [9, 90])
 def test_dependence_is_a_logarithm_of_eigenvalues(released: Release, bins: int) -> None:
-    """By numpy, from the covariance of bins, where there are fewer bins than components and where there are more."""
+    """By numpy, from the covariance of roots, where there are fewer bins than components and where there are more."""
     training = MixtureTraining(released, FEW, 0, torch.device("cpu"))
     owners, weights = training.generator.owners.numpy(), training.generator.weights.double().numpy()
     parts = np.random.default_rng(bins).dirichlet(np.ones(bins), len(owners))
-    away = np.zeros_like(parts)
+    away = 2 * np.sqrt(parts)
     for place in range(owners.max() + 1):
         own = owners == place
-        mean = weights[own] @ parts[own] / weights[own].sum()
-        away[own] = (parts[own] - mean) / np.sqrt(mean + 1e-4)
+        away[own] -= weights[own] @ away[own] / weights[own].sum()
     eigenvalues = np.linalg.eigvalsh(away.T @ (weights[:, None] * away))
     wanted = FEW.bend / 2 * np.log1p(np.maximum(eigenvalues, 0) / FEW.bend).sum()
     assert float(training.dependence(torch.from_numpy(parts).float(), training.generator.weights)) == pytest.approx(

@@ -21,8 +21,8 @@ from dpearl.moment import Moment
 from dpearl.release import Release
 from dpearl.settings import MixtureSettings
 
-_NOTHING, _RARE = 1e-9, 1e-4
-"""Shares of no class at all, and of bins that noise drowns: smaller ones weigh as if they had these."""
+_NOTHING = 1e-9
+"""Added where a probability or a share may be zero, and must have a root or divide."""
 
 _REACH = 2.0
 """Most powers of e by which the price may leave its start."""
@@ -66,16 +66,17 @@ class MixtureTraining(Resumable):
         return math.exp(min(max((settings.floor - misfit) / settings.slack, -_REACH), _REACH))
 
     def dependence(self, parts: Tensor, weights: Tensor) -> Tensor:
-        """Half of Σ bend · log(1 + λ / bend) over the eigenvalues λ of the covariance, within classes, of bins over their spread.
+        """Half of Σ bend · log(1 + λ / bend) over the eigenvalues λ of the covariance of 2√p, within classes.
 
-        Near independence half of Σλ is the nats that the component tells of the columns. A logarithm of eigenvalues, as in
-        Fazel, Hindi and Boyd (2003), asks for few directions, shared by all classes, and hardly shrinks those that stand out.
+        Near independence half of Σλ is the nats that the component tells of the columns; in roots of probabilities, Hellinger's
+        map, sharp relations among rare bins cost no more than they say. A logarithm of eigenvalues (Fazel, Hindi and Boyd 2003)
+        asks for few directions, shared by all classes, and hardly shrinks those that stand out.
         """
         owners, bend = self.generator.owners, self.settings.bend
+        roots = 2 * (parts + _NOTHING).sqrt()
         shares = torch.zeros(int(owners.max()) + 1).index_add(0, owners, weights).clamp(min=_NOTHING)
-        sums = torch.zeros(len(shares), parts.shape[1]).index_add(0, owners, weights[:, None] * parts)
-        means = (sums / shares[:, None])[owners]
-        away = (parts - means) * weights.sqrt()[:, None] / (means + _RARE).sqrt()
+        sums = torch.zeros(len(shares), parts.shape[1]).index_add(0, owners, weights[:, None] * roots)
+        away = (roots - (sums / shares[:, None])[owners]) * weights.sqrt()[:, None]
         gram = away.T @ away if away.shape[1] <= away.shape[0] else away @ away.T
         root: Tensor = torch.linalg.cholesky(torch.eye(len(gram)) + gram / bend)
         return bend * root.diagonal().log().sum()

@@ -64,7 +64,7 @@ class MixtureSettings:
     iterations: int = 400
     components: int = 1000
     learning_rate: float = 0.1
-    price: float = 1.0
+    price: float = 2.0
     bend: float = 0.3
     floor: float = 0.95
     slack: float = 0.02
