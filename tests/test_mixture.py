@@ -122,21 +122,34 @@ def test_a_determined_column_is_found_and_never_contradicted(released: Release) 
     assert all(ranks[group] == rank for group, rank in zip(*(rows.column(c).to_pylist() for c in ("group", "rank")), strict=True))
 
 
-def test_a_determined_column_is_right_where_its_rows_are_few() -> None:
-    """40 rows of a bin are less than four times the noise of a pair: what no other bin explains says where they belong."""
-    counts = np.array([[3000.0, 0, 0], [0, 2000.0, 0], [0, 0, 40.0]])
-    sizes, noise = [3, 3], 30.0
-    seen, off = counts + np.array([[0, 0, 0], [0, 0, 0], [0, 45.0, 0]]), np.eye(3) - 1 / 3
+def determining(counts: NDArray[np.float64], strayed: NDArray[np.float64], noise: float) -> PairTarget:
+    """Two columns of three bins, one of which determines the other, and what noise adds to their pairs."""
+    sizes, seen, off = [3, 3], counts + strayed, np.eye(3) - 1 / 3
     pairs, precisions = np.zeros((1, 6, 6)), np.full((1, 6, 6), noise**-2)
     pairs[0, :3, 3:] = off @ seen @ off
     pairs[0, 3:, :3] = pairs[0, :3, 3:].T
     alone = np.concatenate([counts.sum(axis=1), counts.sum(axis=0)])
     known = (alone[None], np.full((1, 6), 1e-3))
-    target = PairTarget(5040.0, np.ones(1), sizes, (alone, np.full(6, 1e-3)), known, (pairs, precisions), np.full(6, 1 / 3))
+    singles = (alone, np.full(6, 1e-3))
+    return PairTarget(counts.sum(), np.ones(1), sizes, singles, known, (pairs, precisions), np.full(6, 1 / 3))
+
+
+def test_a_determined_column_is_right_where_its_rows_are_few() -> None:
+    """40 rows of a bin are less than four times the noise of a pair: what no other bin explains says where they belong."""
+    strayed = np.array([[0, 0, 0], [0, 0, 0], [0, 45.0, 0]])
+    target = determining(np.diag([3000.0, 2000.0, 40.0]), strayed, noise=30.0)
     found = conditional(target, 0, 1, np.ones(3, bool))
     assert found.sum(axis=1) == pytest.approx(1)
     assert found.argmax(axis=1).tolist() == [0, 1, 2]
     assert found[2, 2] > 0.8
+
+
+def test_a_determined_column_takes_no_bin_that_rows_may_not_come_back_with() -> None:
+    """Also where next to no noise makes that bin the only likely one."""
+    target = determining(np.diag([30.0, 20.0, 4.0]), np.zeros((3, 3)), noise=1e-4)
+    found = conditional(target, 0, 1, np.array([True, True, False]))
+    assert found.sum(axis=1) == pytest.approx(1)
+    assert (found[:, 2] == 0).all()
 
 
 def test_what_the_class_tells_is_free(released: Release) -> None:

@@ -165,7 +165,7 @@ def conditional(target: PairTarget, one: int, other: int, returned: NDArray[np.b
     own, rows = (np.maximum(target.bins(column), 1.0) for column in (other, one))
     sure = np.where((table > _SURE * noise) & returned, table, 0)
     left = np.maximum(own - sure.sum(axis=0), 1e-3 * own) * returned
-    likely = np.minimum(table, rows[:, None]) * rows[:, None] / noise**2
+    likely = np.where(returned, np.minimum(table, rows[:, None]) * rows[:, None] / noise**2, -np.inf)
     guessed = left * np.exp(likely - likely.max(axis=1, keepdims=True))
     found = np.where(sure.any(axis=1, keepdims=True), sure, guessed)
     return np.asarray(found / found.sum(axis=1, keepdims=True))
