@@ -160,24 +160,30 @@ def test_what_the_class_tells_is_free(released: Release) -> None:
     assert float(training.dependence(alike, mixture.weights)) == pytest.approx(0, abs=1e-4)
     apart = torch.eye(2)[torch.arange(len(mixture.owners)) % 2]
     bend = FEW.bend
-    assert float(training.dependence(apart, mixture.weights)) == pytest.approx(bend / 2 * np.log1p(2 / bend), rel=0.01)
+    assert float(training.dependence(apart, mixture.weights)) == pytest.approx(1 / (1 + 2 / bend), rel=0.01)
 
 
 @pytest.mark.parametrize("bins", [9, 90])
-def test_dependence_is_a_logarithm_of_eigenvalues(released: Release, bins: int) -> None:
-    """By numpy, from the covariance of roots, where there are fewer bins than components and where there are more."""
+def test_dependence_has_the_slope_of_a_logarithm_of_eigenvalues(released: Release, bins: int) -> None:
+    """Along any way, where there are fewer bins than components and where there are more; eigenvalues by numpy."""
     training = MixtureTraining(released, FEW, 0, torch.device("cpu"))
     owners, weights = training.generator.owners.numpy(), training.generator.weights.double().numpy()
-    parts = np.random.default_rng(bins).dirichlet(np.ones(bins), len(owners))
-    away = 2 * np.sqrt(parts)
-    for place in range(owners.max() + 1):
-        own = owners == place
-        away[own] -= weights[own] @ away[own] / weights[own].sum()
-    eigenvalues = np.linalg.eigvalsh(away.T @ (weights[:, None] * away))
-    wanted = FEW.bend / 2 * np.log1p(np.maximum(eigenvalues, 0) / FEW.bend).sum()
-    assert float(training.dependence(torch.from_numpy(parts).float(), training.generator.weights)) == pytest.approx(
-        wanted, rel=1e-4
-    )
+    chance = np.random.default_rng(bins)
+    parts, way = chance.dirichlet(np.full(bins, 4.0), len(owners)), chance.standard_normal((len(owners), bins))
+
+    def logarithm(own: NDArray[np.float64]) -> float:
+        away = 2 * np.sqrt(own)
+        for place in range(owners.max() + 1):
+            away[owners == place] -= np.average(away[owners == place], axis=0, weights=weights[owners == place])
+        eigenvalues = np.linalg.eigvalsh(away.T @ (weights[:, None] * away))
+        return float(FEW.bend / 2 * np.log1p(np.maximum(eigenvalues, 0) / FEW.bend).sum())
+
+    short = 1e-6
+    wanted = (logarithm(parts + short * way) - logarithm(parts - short * way)) / (2 * short)
+    asked = torch.from_numpy(parts).float().requires_grad_(True)
+    training.dependence(asked, training.generator.weights).backward()  # type: ignore[no-untyped-call]
+    assert asked.grad is not None
+    assert float((asked.grad.double().numpy() * way).sum()) == pytest.approx(wanted, rel=1e-3)
 
 
 def test_independent_columns_determine_nothing() -> None:
