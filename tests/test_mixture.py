@@ -15,7 +15,7 @@ from dpearl.coded import Coded
 from dpearl.density import column_counts
 from dpearl.design import RECIPES, Scale
 from dpearl.distance import learnable_rows
-from dpearl.errors import FileError, UsageError
+from dpearl.errors import FileError, TrainingError, UsageError
 from dpearl.fitting import Misfit, MixtureTraining, price
 from dpearl.mixture import Mixture, PairTarget, conditional, determined, mixture_of, pair_target
 from dpearl.owner import Offer, release_rows
@@ -277,6 +277,14 @@ def test_settings_of_another_kind_are_refused(released: Release) -> None:
     for wrong in ({"iterations": 0}, {"components": 0}, {"learning_rate": 0.0}, {"price": -1.0}, {"slack": 0.0}):
         with pytest.raises(UsageError):
             MixtureSettings(**wrong)
+
+
+def test_a_fit_that_breaks_down_says_what_to_do(released: Release) -> None:
+    training = MixtureTraining(released, FEW, 0, torch.device("cpu"))
+    with torch.no_grad():
+        training.generator.logits[0, 0] = torch.nan
+    with pytest.raises(TrainingError, match="lower --learning-rate"):
+        training.advance()
 
 
 def misfit(release: Release, factor: float) -> float:

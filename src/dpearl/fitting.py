@@ -52,13 +52,13 @@ class MixtureTraining(Resumable):
         parts, weights = self.generator.probabilities(), self.generator.weights
         chi2 = self._misfit(torch.cat(parts, dim=1), weights, self.generator.owners)
         misfit = float(chi2.detach()) / self._misfit.values
+        self._note(misfit)
         free = torch.cat([part for own, part in enumerate(parts) if own not in self.generator.tables], dim=1)
         loss = chi2 / 2 + self._price * self._dearer(misfit) * self.dependence(free, weights)
         self.falling.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         self.falling.step()
         self.step += 1
-        self._note(misfit)
 
     def _dearer(self, misfit: float) -> float:
         """What the price is multiplied by: more than 1 where the fit is closer to the release than the floor."""
