@@ -44,6 +44,8 @@ lint: $(DEV)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# Matrices of tests are too small to share out, and threads that wait for each other on busy cores double the time.
+test: export OMP_NUM_THREADS = 1
 test: lint
 	$(BIN)/pytest -n auto --maxprocesses 4 --dist worksteal
 
