@@ -75,7 +75,7 @@ class MixtureTraining(Resumable):
         """
         owners, bend = self.generator.owners, self.settings.bend
         roots = 2 * (parts + _NOTHING).sqrt()
-        shares = torch.zeros(int(owners.max()) + 1).index_add(0, owners, weights).clamp(min=_NOTHING)
+        shares = torch.from_numpy(self.generator.target.shares).float().clamp(min=_NOTHING)
         sums = torch.zeros(len(shares), parts.shape[1]).index_add(0, owners, weights[:, None] * roots)
         away = (roots - (sums / shares[:, None])[owners]) * weights.sqrt()[:, None]
         short = away.T if away.shape[1] < away.shape[0] else away
