@@ -22,7 +22,6 @@ from dpearl.design import RECIPES, Design, embedding_design
 from dpearl.distance import (
     Batch,
     Target,
-    label_classes,
     noise_floor,
     proportions,
     real_frequencies,
@@ -216,8 +215,8 @@ def test_shares_are_even_where_no_class_shows_any_rows() -> None:
 )
 def test_classes_are_those_that_rows_may_come_back_with(label: Category | Boolean | Number, classes: tuple[int, ...]) -> None:
     codec = Codec(Schema(label="y", columns={"x": Number(lower=0, upper=1), "y": label}))
-    assert label_classes(codec) == classes
-    assert label_classes(Codec(Schema(columns={"x": Number(lower=0, upper=1), "y": label}))) == (0,)
+    assert codec.labels == classes
+    assert Codec(Schema(columns={"x": Number(lower=0, upper=1), "y": label})).labels == (0,)
 
 
 def test_sums_and_shares_of_a_class_stay_together_where_one_between_is_undeclared() -> None:

@@ -25,7 +25,6 @@ from torch.nn import functional
 
 from dpearl.codec import Codec, Codes
 from dpearl.coded import Coded
-from dpearl.distance import label_classes
 from dpearl.generator import Generator
 from dpearl.privacy import Budget
 from dpearl.schema import Image, Schema
@@ -108,7 +107,7 @@ class Play:
 
     def __init__(self, rows: Coded, budget: Budget, game: Game, seed: int) -> None:
         self.codec, self.game, self.step = rows.codec, game, 0
-        self.classes = label_classes(self.codec)
+        self.classes = self.codec.labels
         self.rows = torch.cat([axes(rows), game.loud * _classes(rows)], dim=1)
         self.sample_rate = game.batch / len(rows)
         self.chance = torch.Generator().manual_seed(seed)
@@ -199,4 +198,4 @@ def _classes(rows: Coded) -> Tensor:
     """One-hot classes of real rows, without a column where there are none."""
     if rows.codec.classes == 1:
         return torch.empty(len(rows), 0)
-    return torch.from_numpy(rows.codes[str(rows.schema.label)][:, None] == label_classes(rows.codec)).float()
+    return torch.from_numpy(rows.codes[str(rows.schema.label)][:, None] == rows.codec.labels).float()

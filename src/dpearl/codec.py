@@ -657,6 +657,11 @@ class Codec:
         return label.levels if label is not None and label.one_hot else 1
 
     @property
+    def labels(self) -> tuple[int, ...]:
+        """Codes of the label that rows may come back with; one class without a label."""
+        return self.columns[str(self.schema.label)].returns if self.classes > 1 else (0,)
+
+    @property
     def tops(self) -> NDArray[np.int64]:
         """The largest value of each coordinate."""
         return np.repeat([c.top for c in self.features.values()], [c.coordinates for c in self.features.values()])

@@ -56,7 +56,7 @@ def target_of(release: Release) -> Target:
     assert isinstance(block, Characteristic)
     codec = measured.design.codec
     rows = some_rows(release)
-    classes = label_classes(codec)
+    classes = codec.labels
     sums = measured.sums["characteristic"][list(classes)]
     return Target(
         frequencies=torch.from_numpy(real_frequencies(block, codec)).float(),
@@ -79,7 +79,7 @@ def some_rows(release: Release) -> float:
 def learnable_rows(release: Release) -> float:
     """How many rows have a label that may come back: others count as far as they stand out of the noise."""
     measured, count = release.embedding, _count(release)
-    lost = np.delete(count.rows(measured.sums["count"]), label_classes(measured.design.codec))
+    lost = np.delete(count.rows(measured.sums["count"]), measured.design.codec.labels)
     rows = measured.noisy_rows if release.rows is None else release.rows
     visible = lost.sum() > 3 * math.sqrt(len(lost)) * count.rows(np.array(measured.sigmas["count"]))
     return float(rows - lost.sum() if visible else rows)
@@ -91,16 +91,11 @@ def _count(release: Release) -> Count:
     return count
 
 
-def label_classes(codec: Codec) -> tuple[int, ...]:
-    """Codes of the label that rows may come back with; one class without a label."""
-    return codec.columns[str(codec.schema.label)].returns if codec.classes > 1 else (0,)
-
-
 def proportions(release: Release) -> NDArray[np.float64]:
     """Share of each class by the noisy count: those that may not come back are left out, negative ones are zero."""
     measured, count = release.embedding, _count(release)
     noisy = np.zeros(count.classes)
-    classes = list(label_classes(measured.design.codec))
+    classes = list(measured.design.codec.labels)
     noisy[classes] = np.clip(count.rows(measured.sums["count"])[classes], 0, None)
     if not noisy.any():
         noisy[classes] = 1

@@ -19,7 +19,6 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from dpearl.codec import Codec, Codes, Feature
-from dpearl.distance import label_classes
 from dpearl.errors import UsageError
 from dpearl.release import Release
 from dpearl.schema import Image
@@ -65,7 +64,7 @@ class Axes:
     def of(cls, release: Release) -> Axes:
         """Those of a release's columns; `classes` is how many the label has that rows may come back with, else 1."""
         codec = release.embedding.design.codec
-        return cls(codec, len(label_classes(codec)))
+        return cls(codec, len(codec.labels))
 
     @cached_property
     def columns(self) -> list[Feature]:

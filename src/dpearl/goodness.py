@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from dpearl.codec import Codec
 from dpearl.coded import Coded, bin_names
-from dpearl.distance import label_classes, learnable_rows, proportions
+from dpearl.distance import learnable_rows, proportions
 from dpearl.embeddings import Block
 from dpearl.embeddings.count import Count
 from dpearl.release import Measurement, Release
@@ -73,7 +73,7 @@ def _block_fit(release: Release, stage: str, block: Block, synthetic: Coded) -> 
     measured, codec = release.stages[stage], synthetic.codec
     found = _squares(release, measured, block, synthetic)
     noise = measured.sigmas[block.family] / (block.peak * learnable_rows(release))
-    back = list(label_classes(codec)) if block.classes > 1 else slice(None)
+    back = list(codec.labels) if block.classes > 1 else slice(None)
     classes = {name: Fit(found[place].size, float(found[place].mean()), noise) for place, name in _classes(block, codec)}
     return BlockFit(stage, block.family, Fit(found[back].size, float(found[back].mean()), noise), classes)
 
@@ -83,7 +83,7 @@ def _classes(block: Block, codec: Codec) -> list[tuple[int, str]]:
     if block.classes == 1 or isinstance(block, Count):
         return []
     names = bin_names(codec.columns[str(codec.schema.label)])
-    return [(place, names[place]) for place in label_classes(codec)]
+    return [(place, names[place]) for place in codec.labels]
 
 
 def _squares(release: Release, measured: Measurement, block: Block, synthetic: Coded) -> NDArray[np.float64]:

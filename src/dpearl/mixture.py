@@ -23,7 +23,7 @@ from torch.quasirandom import SobolEngine
 
 from dpearl.codec import Codes
 from dpearl.density import Floats, column_counts
-from dpearl.distance import label_classes, proportions, some_rows
+from dpearl.distance import proportions, some_rows
 from dpearl.embeddings.marginals import UNIT, Pairs, Singles
 from dpearl.grid import Ladder, made_of
 from dpearl.release import Measurement, Release
@@ -89,7 +89,7 @@ def pair_target(release: Release) -> PairTarget:
     measured = release.embedding
     block = measured.design.block("interactions")
     assert isinstance(block, Pairs)
-    classes = list(label_classes(measured.design.codec))
+    classes = list(measured.design.codec.labels)
     counts, precision = measured.sums["interactions"] / UNIT, (UNIT / measured.sigmas["interactions"]) ** 2
     starts, bins = np.cumsum([0, *block.sizes]), sum(block.sizes)
     columns = np.zeros((len(classes), bins))

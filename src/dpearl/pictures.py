@@ -25,7 +25,7 @@ from torch.nn import functional
 
 from dpearl.checkpoint import Resumable
 from dpearl.codec import Codec, Codes
-from dpearl.distance import label_classes, proportions, real_frequencies, some_rows
+from dpearl.distance import proportions, real_frequencies, some_rows
 from dpearl.embeddings.characteristic import UNIT, Characteristic
 from dpearl.embeddings.moments import CROSS, DIRECTIONS, GRID, MEAN, SQUARE, Edges, Moments, Waves, picture_moments
 from dpearl.errors import TrainingError
@@ -195,7 +195,7 @@ class MomentTarget:
         block = measured.design.block(family)
         assert isinstance(block, Moments)
         size, sigma = block.view.size, measured.sigmas[family]
-        averages = measured.sums[family][list(label_classes(measured.design.codec))] / rows[:, None]
+        averages = measured.sums[family][list(measured.design.codec.labels)] / rows[:, None]
         upper = np.triu_indices(size)
         seconds = np.zeros((len(rows), size, size))
         seconds[:, *upper] = averages[:, size:] / np.where(upper[0] == upper[1], SQUARE, CROSS) / GRID**2
@@ -240,7 +240,7 @@ class WaveTarget:
         picture, patterns = view.picture, view.patterns / 2**24
         lines = real_frequencies(block, codec).reshape(picture.height * picture.width, picture.channels, -1)
         inside = np.linalg.lstsq(patterns.T, lines.swapaxes(0, 1).reshape(picture.pixels, -1), rcond=None)[0]
-        averages = measured.sums["characteristic"][list(label_classes(codec))] / (UNIT * rows[:, None, None])
+        averages = measured.sums["characteristic"][list(codec.labels)] / (UNIT * rows[:, None, None])
         noise = measured.sigmas["characteristic"] / (UNIT * rows)
         return cls(*map(_tensor, (patterns, inside, averages.transpose(0, 2, 1), noise)))
 
@@ -316,7 +316,7 @@ class PictureTraining(Resumable):
 
     def __init__(self, release: Release, settings: PictureSettings, seed: int, device: torch.device) -> None:
         codec, rows = release.embedding.design.codec, some_rows(release)
-        shares = proportions(release)[list(label_classes(codec))]
+        shares = proportions(release)[list(codec.labels)]
         self.settings, self.device = settings, device
         self.identity = {"release": release.digest, **asdict(settings), "seed": seed}
         self.places = np.flatnonzero(shares).tolist()

@@ -22,7 +22,7 @@ from dpearl import container
 from dpearl.card import Card, Carded
 from dpearl.codec import Codec, Codes
 from dpearl.condition import Condition, conditions
-from dpearl.distance import label_classes, proportions
+from dpearl.distance import proportions
 from dpearl.embeddings.marginals import Pairs
 from dpearl.embeddings.moments import Moments
 from dpearl.errors import FileError, UsageError
@@ -120,7 +120,7 @@ class Synthesizer(Carded):
 
     @torch.inference_mode()
     def _chunk(self, shares: NDArray[np.float64], chance: torch.Generator) -> dict[str, Codes]:
-        classes = label_classes(self.codec)
+        classes = self.codec.labels
         place = _evenly(torch.from_numpy(shares[list(classes)]), chance)
         codes = self.generator.draw(place, chance)
         if self.codec.classes > 1:
@@ -203,6 +203,6 @@ def _generator(release: Release, weights: dict[str, Tensor]) -> AnyGenerator:
     if design.find(Pairs) is not None:
         return mixture_of(release, weights)
     made = PictureGenerator if design.find(Moments) is not None else Generator
-    generator = made(design.codec, len(label_classes(design.codec)))
+    generator = made(design.codec, len(design.codec.labels))
     generator.load_state_dict(weights)
     return generator

@@ -14,7 +14,6 @@ from scipy.stats import norm
 
 from dpearl.chart import bars, bins_along, curve
 from dpearl.coded import Coded, bin_names
-from dpearl.distance import label_classes
 from dpearl.embeddings.characteristic import Characteristic
 from dpearl.goodness import Fit, block_fits
 from dpearl.precision import estimated_rows, measured_counts, measured_shares, noises
@@ -174,7 +173,7 @@ def _chart(release: Release, rows: Coded, name: str) -> tuple[str, str, str]:
     measured = measured_shares(release, name) if name == rows.schema.label else None
     if measured is None:
         return name, kind, bars(title, names.tolist(), {"synthetic rows": shares}, along=bins_along(column))
-    shown = (measured.lower > 0) | np.isin(np.arange(len(names)), label_classes(rows.codec))
+    shown = (measured.lower > 0) | np.isin(np.arange(len(names)), rows.codec.labels)
     series = {"synthetic rows": shares[shown], "released, 95% interval": measured.values[shown]}
     svg = bars(title, names[shown].tolist(), series, {"released, 95% interval": measured.errors[:, shown]})
     return name, f"{kind}, the label", svg
@@ -207,7 +206,7 @@ def _groups(rows: Coded, label: str | None) -> dict[str, NDArray[np.int64]]:
     if label is None:
         return {f"{first + 1} to {first + ACROSS}": np.arange(first, first + ACROSS) for first in range(0, 5 * ACROSS, ACROSS)}
     names = bin_names(rows.codec.columns[label])
-    found = {names[place]: np.flatnonzero(rows.codes[label] == place)[:ACROSS] for place in label_classes(rows.codec)}
+    found = {names[place]: np.flatnonzero(rows.codes[label] == place)[:ACROSS] for place in rows.codec.labels}
     return {name: places for name, places in found.items() if len(places)}
 
 
