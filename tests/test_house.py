@@ -18,7 +18,19 @@ import dpearl
 
 SOURCE = Path(dpearl.__file__).parent
 TORCH = {
-    *("generator", "mixture", "pictures", "distance", "critic", "checkpoint", "fitting", "train", "synthesizer", "imagery"),
+    *(
+        "generator",
+        "mixture",
+        "drawing",
+        "pictures",
+        "distance",
+        "critic",
+        "checkpoint",
+        "fitting",
+        "train",
+        "synthesizer",
+        "imagery",
+    ),
 }
 PUBLIC = {"release", "statement", "design", "codec", "schema", "settings", "condition", "write", *TORCH} - {"imagery"} | {
     *("grid", "density", "moment", "coded", "precision", "goodness", "chart", "plot", "svg", "report.page", "report.public"),

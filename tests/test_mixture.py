@@ -15,6 +15,7 @@ from dpearl.coded import Coded
 from dpearl.density import column_counts
 from dpearl.design import RECIPES, Scale
 from dpearl.distance import learnable_rows
+from dpearl.drawing import Drawing
 from dpearl.errors import FileError, TrainingError, UsageError
 from dpearl.fitting import Misfit, MixtureTraining, price
 from dpearl.mixture import Mixture, PairTarget, conditional, determined, mixture_of, pair_target
@@ -79,7 +80,7 @@ def test_expected_counts_are_those_of_drawn_rows(released: Release) -> None:
         parts = torch.cat(mixture.probabilities(), dim=1)
     rows, shares = 2**17, mixture.target.shares
     classes = torch.from_numpy(np.random.default_rng(0).choice(len(shares), rows, p=shares))
-    codes = mixture.draw(classes, torch.Generator().manual_seed(1))
+    codes = Drawing(mixture, torch.Generator().manual_seed(1)).draw(classes)
     bins = [grid.bins[mixture.block.ladders[name].cells(codes[name])] for name, grid in mixture.block.grids.items()]
     starts = mixture.target.starts
     free = [place for place in range(len(bins)) if place not in mixture.tables]

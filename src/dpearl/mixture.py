@@ -19,13 +19,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.quasirandom import SobolEngine
 
-from dpearl.codec import Codes
-from dpearl.density import Floats, column_counts
+from dpearl.density import Floats
 from dpearl.distance import proportions, some_rows
 from dpearl.embeddings.marginals import UNIT, Pairs, Singles
-from dpearl.grid import Ladder, made_of
+from dpearl.grid import made_of
 from dpearl.release import Measurement, Release
 
 _DETERMINED, _SURE = 0.02, 4.0
@@ -200,14 +198,13 @@ class Mixture(nn.Module):
     def tables(self) -> dict[int, Tensor]:
         """Conditional probabilities of the columns that others determine."""
         known = [(own, one) for own, one in enumerate(self.parents.tolist()) if one >= 0]
-        tables = {own: conditional(self.target, one, own, self._bins[own].open) for own, one in known}
+        tables = {own: conditional(self.target, one, own, self._open[own].numpy()) for own, one in known}
         return {own: torch.from_numpy(table).float() for own, table in tables.items()}
 
     def probabilities(self) -> list[Tensor]:
         """Of the bins of each column, in each component; bins that no row may come back with are left out."""
-        closed = torch.split(self._closed, self.block.sizes)
-        parts = torch.split(self.logits, self.block.sizes, dim=1)
-        free = [torch.softmax(part.masked_fill(shut, -math.inf), dim=1) for part, shut in zip(parts, closed, strict=True)]
+        parts = zip(torch.split(self.logits, self.block.sizes, dim=1), self._open, strict=True)
+        free = [torch.softmax(part.masked_fill(~own, -math.inf), dim=1) for part, own in parts]
         for own, table in self.tables.items():
             free[own] = free[int(self.parents[own])] @ table
         return free
@@ -219,38 +216,10 @@ class Mixture(nn.Module):
         return (shares / torch.bincount(self.owners, minlength=len(shares)).clamp(min=1))[self.owners].float()
 
     @cached_property
-    def _closed(self) -> Tensor:
-        return torch.from_numpy(np.concatenate([~bins.open for bins in self._bins]))
-
-    @cached_property
-    def _bins(self) -> list[_Bins]:
-        counts = column_counts(single_stage(self.release), self.target.rows)
-        return [_Bins.of(self.block.ladders[name], grid.bins, counts[name]) for name, grid in self.block.grids.items()]
-
-    @torch.no_grad()
-    def draw(self, classes: Tensor, chance: torch.Generator) -> dict[str, Codes]:
-        """A row for each class that is asked for, evenly over components and bins: a scrambled Sobol sequence for each class."""
-        even = torch.empty(len(classes), 1 + len(self.block.names), dtype=torch.float64)
-        component = torch.empty(len(classes), dtype=torch.long)
-        for place in torch.unique(classes).tolist():
-            rows, own = torch.nonzero(classes == place)[:, 0], torch.nonzero(self.owners == place)[:, 0]
-            even[rows] = _even(len(rows), even.shape[1], chance)
-            component[rows] = own[(even[rows, 0] * len(own)).long().clamp(max=len(own) - 1)]
-        inside = torch.rand(len(classes), len(self.block.names), generator=chance, dtype=torch.float64)
-        return self._codes(self._drawn(component, even[:, 1:]), inside.numpy())
-
-    def _drawn(self, component: Tensor, even: Tensor) -> list[Tensor]:
-        """The bin of every row in every column; determined ones last."""
-        parts, bins = self.probabilities(), [torch.empty(0)] * len(self.block.sizes)
-        for column in sorted(range(len(parts)), key=lambda column: column in self.tables):
-            tables = self.tables.get(column, parts[column])
-            given = bins[int(self.parents[column])] if column in self.tables else component
-            bins[column] = _inverse(tables[given], even[:, column])
-        return bins
-
-    def _codes(self, bins: list[Tensor], inside: NDArray[np.float64]) -> dict[str, Codes]:
-        placed = zip(self.block.names, self._bins, bins, inside.T, strict=True)
-        return {name: own.place(part.numpy(), share) for name, own, part, share in placed}
+    def _open(self) -> list[Tensor]:
+        """Which bins of each column rows may come back with."""
+        grids = [(grid, self.block.ladders[name].returned) for name, grid in self.block.grids.items()]
+        return [torch.from_numpy(np.bincount(grid.bins, back, grid.size) > 0) for grid, back in grids]
 
 
 def _owners(shares: Floats, components: int) -> Tensor:
@@ -259,51 +228,6 @@ def _owners(shares: Floats, components: int) -> Tensor:
     counts = np.maximum(np.floor(wanted), 1).astype(np.int64)
     counts[np.argmax(counts)] += components - counts.sum()
     return torch.repeat_interleave(torch.arange(len(shares)), torch.from_numpy(counts))
-
-
-def _even(count: int, across: int, chance: torch.Generator) -> Tensor:
-    """Points that fill the unit cube evenly, in no order."""
-    seed = int(torch.randint(2**31, (1,), generator=chance))
-    engine = SobolEngine(across, scramble=True, seed=seed)  # type: ignore[no-untyped-call]
-    points: Tensor = engine.draw(count, dtype=torch.float64)
-    return points[torch.randperm(count, generator=chance)]
-
-
-def _inverse(probabilities: Tensor, even: Tensor) -> Tensor:
-    """The bin in which each share of a row's probability ends."""
-    reached = probabilities.double().cumsum(dim=1)
-    wanted = (even * reached[:, -1])[:, None].contiguous()
-    return torch.searchsorted(reached, wanted, right=True)[:, 0].clamp(max=probabilities.shape[1] - 1)
-
-
-@dataclass(frozen=True, eq=False)
-class _Bins:
-    """A column's bins from inside: cells sorted by bin, with the probability of each within it."""
-
-    ladder: Ladder
-    cells: NDArray[np.int64]
-    reached: Floats
-    open: NDArray[np.bool_]
-
-    @classmethod
-    def of(cls, ladder: Ladder, bins: NDArray[np.uint16], counts: Floats) -> _Bins:
-        """By the released histogram, over cells that may come back; evenly where it holds nothing."""
-        size = int(bins.max()) + 1
-        held = np.where(ladder.returned, counts, 0)
-        empty = np.bincount(bins, held, size) <= 0
-        held = np.where(empty[bins], ladder.returned.astype(float), held)
-        order = np.argsort(bins, kind="stable")
-        shares = held / np.maximum(np.bincount(bins, held, size), 1e-300)[bins]
-        return cls(ladder, order, np.cumsum(shares[order]), np.bincount(bins, ladder.returned, size) > 0)
-
-    def place(self, bins: NDArray[np.int64], share: NDArray[np.float64]) -> Codes:
-        """A code inside each bin: the bins before it hold one each, as far as they are open."""
-        before: NDArray[np.int64] = np.cumsum(self.open) - self.open
-        places = np.searchsorted(self.reached, before[bins] + share * (1 - 1e-9), side="right")
-        cells = self.cells[np.minimum(places, len(self.cells) - 1)]
-        left = np.concatenate([[0.0], self.reached])[np.minimum(places, len(self.cells) - 1)]
-        width = np.maximum(self.reached[np.minimum(places, len(self.cells) - 1)] - left, 1e-12)
-        return self.ladder.place(cells, np.clip((before[bins] + share - left) / width, 0, 1))
 
 
 def mixture_of(release: Release, arrays: dict[str, Tensor]) -> Mixture:

@@ -7,8 +7,9 @@ itself, as `inspect` does.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from dpearl.card import Card, Carded
 from dpearl.codec import Codec, Codes
 from dpearl.condition import Condition, conditions
 from dpearl.distance import proportions
+from dpearl.drawing import Drawing
 from dpearl.embeddings.marginals import Pairs
 from dpearl.embeddings.moments import Moments
 from dpearl.errors import FileError, UsageError
@@ -35,6 +37,7 @@ from dpearl.statement import privacy_statement
 from dpearl.write import check_rows
 
 AnyGenerator = RowGenerator | Mixture | PictureGenerator
+Draw = Callable[[Tensor], dict[str, Codes]]
 
 CHUNK = 2**13
 """Rows drawn at a time, always: so that the first rows are the same however many are asked for."""
@@ -91,9 +94,9 @@ class Synthesizer(Carded):
         self, rows: int, fits: list[Condition], shares: NDArray[np.float64], chance: torch.Generator
     ) -> Iterator[dict[str, Codes]]:
         yield self._nothing()
-        drawn = kept = 0
+        draw, drawn, kept = self._drawing(chance), 0, 0
         while kept < rows:
-            codes = self._chunk(shares, chance)
+            codes = self._chunk(shares, chance, draw)
             places = np.flatnonzero(np.all([fit.holds(codes) for fit in fits], axis=0) if fits else np.ones(CHUNK, bool))
             drawn, kept = drawn + CHUNK, kept + len(places)
             yield _cut(codes, places[: max(len(places) - max(kept - rows, 0), 0)])
@@ -118,11 +121,17 @@ class Synthesizer(Carded):
         none = np.zeros(0, np.int64)
         return {name: column.code(np.zeros((0, column.coordinates)), none) for name, column in self.codec.columns.items()}
 
-    @torch.inference_mode()
-    def _chunk(self, shares: NDArray[np.float64], chance: torch.Generator) -> dict[str, Codes]:
+    def _drawing(self, chance: torch.Generator) -> Draw:
+        """How rows of one sample are drawn: those of a mixture look at the ones before."""
+        if isinstance(self.generator, Mixture):
+            return Drawing(self.generator, chance).draw
+        return partial(self.generator.draw, chance=chance)
+
+    @torch.no_grad()
+    def _chunk(self, shares: NDArray[np.float64], chance: torch.Generator, draw: Draw) -> dict[str, Codes]:
         classes = self.codec.labels
         place = _evenly(torch.from_numpy(shares[list(classes)]), chance)
-        codes = self.generator.draw(place, chance)
+        codes = draw(place)
         if self.codec.classes > 1:
             codes[str(self.codec.schema.label)] = np.array(classes)[_numpy(place)]
         return codes

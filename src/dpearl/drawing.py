@@ -1,0 +1,163 @@
+"""Rows of a mixture in which pairs of columns are as common as the mixture says.
+
+Independent draws scatter: among as many rows as Adult has half as far as the noise of a release at ε = 1 moves what is learnt.
+So rows are drawn one by one first, and then again, column by column, given all others: by the probabilities of their component,
+and the less likely a bin, the more rows its pairs have already. That is Gibbs sampling of the mixture with an energy: squares of
+what counts of pairs differ by, each over the root of what is expected. What is left over is made good by rows that come after.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from dpearl.codec import Codes
+from dpearl.density import Floats, column_counts
+from dpearl.grid import Ladder
+from dpearl.mixture import Mixture, single_stage
+
+Places = NDArray[np.int64]
+Matrix = NDArray[np.float32]
+
+_PULL = 0.3
+"""Of the energy on a draw, in nats: what scatter is left of pairs is a third of that of independent draws from .3 to 1."""
+
+_AT_ONCE = 64
+"""Rows that are drawn again at a time: more would all go where rows are wanting, and overshoot."""
+
+
+class Drawing:
+    """Rows of one sample, some at a time, and what these owe to those that come after."""
+
+    def __init__(self, mixture: Mixture, chance: torch.Generator) -> None:
+        self._mixture = mixture
+        self._chance = np.random.default_rng(int(torch.randint(2**62, (1,), generator=chance)))
+        with torch.no_grad():
+            parts = [part.numpy() for part in mixture.probabilities()]
+        self._free = [column for column in range(len(parts)) if column not in mixture.tables]
+        self._parts = [parts[column] for column in self._free]
+        self._owners = mixture.owners.numpy()
+        counts = column_counts(single_stage(mixture.release), mixture.target.rows)
+        grids = mixture.block.grids.items()
+        self._inside = [Inside.of(mixture.block.ladders[name], grid.bins, counts[name]) for name, grid in grids]
+        bins = sum(part.shape[1] for part in self._parts)
+        self._owed = np.zeros((mixture.block.groups, bins, bins), np.float32)
+
+    def draw(self, classes: Tensor) -> dict[str, Codes]:
+        """A row for each class that is asked for."""
+        asked = classes.numpy()
+        component = np.empty(len(asked), np.int64)
+        for place in np.unique(asked):
+            rows, own = np.flatnonzero(asked == place), np.flatnonzero(self._owners == place)
+            component[rows] = own[(self._even(np.zeros(len(rows), np.int64)) * len(own)).astype(np.int64)]
+        bins = [np.empty(0, np.int64)] * len(self._inside)
+        for column, own in zip(self._free, self._balanced(asked, component).T, strict=True):
+            bins[column] = own
+        for column, table in self._mixture.tables.items():
+            given = bins[int(self._mixture.parents[column])]
+            bins[column] = inverse(table.numpy()[given], self._even(given))
+        columns = zip(self._mixture.block.names, self._inside, bins, strict=True)
+        return {name: inside.place(own, self._even(own)) for name, inside, own in columns}
+
+    def _even(self, group: Places) -> Floats:
+        """A share of the unit interval for each row, spread evenly over the rows of its group, in no order."""
+        order = np.lexsort((self._chance.random(len(group)), group))
+        sizes = np.bincount(group, minlength=1)
+        rank = np.empty(len(group))
+        rank[order] = np.arange(len(group)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        return np.asarray((rank + self._chance.random(len(group))) / sizes[group])
+
+    def _balanced(self, classes: Places, component: Places) -> Places:
+        """The bins of every row in free columns."""
+        bins = np.stack([inverse(part[component], self._chance.random(len(component))) for part in self._parts], axis=1)
+        groups = np.unique(classes) if len(self._owed) > 1 else [None]
+        for group in groups:
+            rows = np.arange(len(classes)) if group is None else np.flatnonzero(classes == group)
+            bins[rows] = self._again(0 if group is None else group, component[rows], bins[rows])
+        return bins
+
+    def _again(self, group: int, component: Places, bins: Places) -> Places:
+        """Bins of rows whose pairs are counted together, drawn again in every column."""
+        sizes = [part.shape[1] for part in self._parts]
+        starts = np.cumsum([0, *sizes])
+        hot = np.zeros((len(bins), starts[-1]), np.float32)
+        hot[np.arange(len(bins))[:, None], bins + starts[:-1]] = 1
+        expected = self._expected(component)
+        over = self._owed[group] + hot.T @ hot - expected
+        prices = np.asarray(1 / np.sqrt(expected + 1), np.float32)
+        for start, stop in pairwise(starts):
+            prices[start:stop, start:stop] = 0
+        for column in self._chance.permutation(len(sizes)):
+            own = slice(starts[column], starts[column + 1])
+            logs = np.log(np.maximum(self._parts[column], 1e-30))[component]
+            self._column(hot, own, prices[:, own], over[:, own], logs)
+            over[own] = over[:, own].T
+        self._owed[group] = over
+        return np.stack([hot[:, start:stop].argmax(axis=1) for start, stop in pairwise(starts)], axis=1)
+
+    def _expected(self, component: Places) -> Matrix:
+        """Counts of pairs among rows that are spread evenly over the components of their classes."""
+        owners = self._owners[component]
+        weights = (np.bincount(owners, minlength=self._owners.max() + 1) / np.maximum(np.bincount(self._owners), 1))[self._owners]
+        parts = np.concatenate(self._parts, axis=1)
+        return np.asarray((parts * weights[:, None].astype(np.float32)).T @ parts)
+
+    def _column(self, hot: Matrix, own: slice, prices: Matrix, over: Matrix, logs: Matrix) -> None:
+        """A column's bins drawn again, some rows at a time, in `hot`; `over` is what its pairs have beyond what is expected."""
+        for rows in self._portions(len(hot)):
+            now = hot[rows, own]
+            others = hot[rows]
+            step = others @ prices
+            energy = 2 * (others @ (prices * over)) + step - 2 * now * step
+            odds = logs[rows] - _PULL * energy
+            chances = np.exp(odds - odds.max(axis=1, keepdims=True))
+            new = np.zeros_like(now)
+            new[np.arange(len(rows)), inverse(chances, self._chance.random(len(rows)))] = 1
+            over += others.T @ (new - now)
+            hot[rows, own] = new
+
+    def _portions(self, rows: int) -> Iterator[Places]:
+        yield from np.array_split(self._chance.permutation(rows), math.ceil(rows / _AT_ONCE))
+
+
+def inverse(weights: NDArray[np.floating], share: Floats) -> Places:
+    """The bin in which each share of a row's weights ends."""
+    reached = np.cumsum(weights, axis=1, dtype=np.float64)
+    return np.asarray(np.minimum((reached <= (share * reached[:, -1])[:, None]).sum(axis=1), weights.shape[1] - 1))
+
+
+@dataclass(frozen=True, eq=False)
+class Inside:
+    """A column's bins from inside: cells sorted by bin, and how much of all bins each reaches."""
+
+    ladder: Ladder
+    cells: Places
+    reached: Floats
+    open: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, ladder: Ladder, bins: NDArray[np.uint16], counts: Floats) -> Inside:
+        """By the released histogram, over cells that may come back; evenly where it holds nothing."""
+        size = int(bins.max()) + 1
+        held = np.where(ladder.returned, counts, 0)
+        empty = np.bincount(bins, held, size) <= 0
+        held = np.where(empty[bins], ladder.returned.astype(float), held)
+        order = np.argsort(bins, kind="stable")
+        shares = held / np.maximum(np.bincount(bins, held, size), 1e-300)[bins]
+        return cls(ladder, order, np.cumsum(shares[order]), np.bincount(bins, ladder.returned, size) > 0)
+
+    def place(self, bins: Places, share: Floats) -> Codes:
+        """A code inside each bin: the bins before it hold one each, as far as they are open."""
+        before: Places = np.cumsum(self.open) - self.open
+        places = np.searchsorted(self.reached, before[bins] + share * (1 - 1e-9), side="right")
+        cells = self.cells[np.minimum(places, len(self.cells) - 1)]
+        left = np.concatenate([[0.0], self.reached])[np.minimum(places, len(self.cells) - 1)]
+        width = np.maximum(self.reached[np.minimum(places, len(self.cells) - 1)] - left, 1e-12)
+        return self.ladder.place(cells, np.clip((before[bins] + share - left) / width, 0, 1))

@@ -1,0 +1,119 @@
+"""Rows of a mixture: their pairs scatter less than independent draws, in every chunk and over all, and keep to the components."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import torch
+from numpy.typing import NDArray
+
+from dpearl.design import RECIPES
+from dpearl.drawing import Drawing, inverse
+from dpearl.mixture import Mixture
+from dpearl.owner import Offer, release_rows
+from dpearl.privacy import Budget
+from dpearl.schema import Schema, parse_schema
+
+NAMES = list("abcde")
+LEVELS = 6
+
+
+def schema(classes: int) -> Schema:
+    columns = {name: {"kind": "category", "levels": list(range(LEVELS))} for name in NAMES}
+    return parse_schema({"label": "y", "columns": {**columns, "y": {"kind": "category", "levels": list(range(classes))}}})
+
+
+def mixture(classes: int, components: int = 30) -> Mixture:
+    """Components with probabilities at random: what they were fitted to does not matter here."""
+    chance = np.random.default_rng(classes)
+    table = pa.table({**{name: chance.integers(0, LEVELS, 3000) for name in NAMES}, "y": chance.integers(0, classes, 3000)})
+    made = Mixture(release_rows(table, Offer(schema(classes), RECIPES["auto"], Budget(5.0, 1e-5))), components)
+    made.begin(torch.Generator().manual_seed(1))
+    with torch.no_grad():
+        made.logits.copy_(2 * torch.randn(made.logits.shape, generator=torch.Generator().manual_seed(2)))
+    assert not made.tables
+    return made
+
+
+def scatter(made: Mixture, classes: NDArray[np.int64], codes: dict[str, NDArray[np.int64]], by_class: bool) -> float:
+    """Mean squared difference of counts of pairs from what the components give, over what is expected: 1 of independent draws."""
+    with torch.no_grad():
+        parts = [part.double().numpy()[:, :LEVELS] for part in made.probabilities()]
+    owners, found = made.owners.numpy(), []
+    groups = [[place] for place in np.unique(classes)] if by_class else [np.unique(classes).tolist()]
+    for one, other in combinations(range(len(NAMES)), 2):
+        for group in groups:
+            rows = np.isin(classes, group)
+            weights = sum((owners == place) * np.sum(classes == place) / np.sum(owners == place) for place in group)
+            expected = (parts[one] * weights[:, None]).T @ parts[other]
+            joint = codes[NAMES[one]][rows] * LEVELS + codes[NAMES[other]][rows]
+            counts = np.bincount(joint, minlength=LEVELS**2).reshape(expected.shape)
+            found.append(((counts - expected) ** 2).sum() / expected.sum())
+    return float(np.mean(found))
+
+
+def independent(made: Mixture, classes: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
+    """The oracle: every row by itself."""
+    chance = np.random.default_rng(0)
+    with torch.no_grad():
+        parts = [part.numpy() for part in made.probabilities()]
+    component = np.array([chance.choice(np.flatnonzero(made.owners.numpy() == place)) for place in classes])
+    return {name: inverse(part[component], chance.random(len(component))) for name, part in zip(NAMES, parts, strict=True)}
+
+
+@pytest.mark.parametrize("classes", [2, 8])
+def test_pairs_scatter_less_than_those_of_independent_draws(classes: int) -> None:
+    """By class where pairs are measured so, and over all classes where there are many."""
+    made, chance = mixture(classes), torch.Generator().manual_seed(3)
+    asked = torch.randint(classes, (4000,), generator=chance)
+    place, codes = asked.numpy(), Drawing(made, chance).draw(asked)
+    assert scatter(made, place, independent(made, place), classes == 2) > 0.8
+    assert scatter(made, place, codes, classes == 2) < 0.25
+
+
+def test_what_one_chunk_owes_the_next_ones_make_good() -> None:
+    """Differences do not add up from chunk to chunk: over sixteen they are hardly larger than in one, not four times."""
+    made, chance = mixture(2), torch.Generator().manual_seed(4)
+    drawing, classes, codes = Drawing(made, chance), [], []
+    for _ in range(16):
+        asked = torch.arange(500) % 2
+        classes.append(asked.numpy())
+        codes.append(drawing.draw(asked))
+    whole = {name: np.concatenate([own[name] for own in codes]) for name in NAMES}
+    first = scatter(made, classes[0], codes[0], True) * 500
+    assert scatter(made, np.concatenate(classes), whole, True) * 8000 < 2 * first
+
+
+def test_components_that_know_one_bin_give_no_other() -> None:
+    """However much other pairs want rows: a bin of no probability stays empty."""
+    made = mixture(2)
+    with torch.no_grad():
+        made.logits[:, :LEVELS] = -100.0
+        made.logits[:, 3] = 0.0
+    codes = Drawing(made, torch.Generator().manual_seed(5)).draw(torch.arange(3000) % 2)
+    assert (codes["a"] == 3).all()
+
+
+def test_rows_of_components_keep_what_these_say_of_columns_together() -> None:
+    """Two kinds of rows, all low or all high: no row is half of one kind and half of the other."""
+    made = mixture(2)
+    low = torch.arange(len(made.owners)) % 2 == 0
+    with torch.no_grad():
+        for column in range(len(NAMES)):
+            start = made.target.starts[column]
+            made.logits[:, start : start + LEVELS] = -100.0
+            made.logits[low, start : start + 3] = 0.0
+            made.logits[~low, start + 3 : start + 6] = 0.0
+    codes = Drawing(made, torch.Generator().manual_seed(6)).draw(torch.arange(4000) % 2)
+    high = np.stack([codes[name] >= 3 for name in NAMES])
+    assert (high.all(axis=0) | ~high.any(axis=0)).all()
+    assert high[0].mean() == pytest.approx(0.5, abs=0.02)
+
+
+@pytest.mark.parametrize("rows", [0, 1, 3])
+def test_few_rows_can_be_asked_for(rows: int) -> None:
+    codes = Drawing(mixture(2), torch.Generator().manual_seed(7)).draw(torch.zeros(rows, dtype=torch.long))
+    assert {len(own) for own in codes.values()} == {rows}
