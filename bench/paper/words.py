@@ -92,7 +92,7 @@ MISSES = """## Where this falls short, and why
   above those of 1/D̄, by about their spread, and a little below those of octaves; on Credit level with 1/D̄. Its frequencies on
   Adult are some three times higher than those at the mean pairwise distance, so that it sees more of numbers, and it pays nothing
   for their scale. On images, of many more dimensions, the same frequencies see nothing. What the paper prints of DP-MERF's
-  learners (.64 / .54 and .66 / .26) is below ours everywhere: same generator, exact accounting and training are what it gains here.
+  learners (.64 / .54 and .66 / .26) is below ours everywhere: what it gains here is our generator and exact accounting.
 - **Credit.** A held-out tenth has 194 rows with about 49 frauds, and at 1,740 training rows the noise on every released number
   is 0.14, a fifth of the most that the larger class could show: releases of one method lie far apart, and one seed decides
   nothing (seed 0 alone missed the target that the mean of five reaches). Numbers of synthetic rows are broader than real ones:

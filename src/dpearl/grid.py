@@ -124,6 +124,10 @@ class Grid:
     def size(self) -> int:
         return int(self.bins.max()) + 1
 
+    def open(self, ladder: Ladder) -> NDArray[np.bool_]:
+        """Which bins a synthetic row may fall in."""
+        return np.asarray(np.bincount(self.bins, ladder.returned, self.size) > 0)
+
 
 def public_grid(ladder: Ladder) -> Grid:
     """Equal stretches of a line, levels by themselves; where there are too many, levels share bins by their rank."""

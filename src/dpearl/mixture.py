@@ -218,8 +218,7 @@ class Mixture(nn.Module):
     @cached_property
     def _open(self) -> list[Tensor]:
         """Which bins of each column rows may come back with."""
-        grids = [(grid, self.block.ladders[name].returned) for name, grid in self.block.grids.items()]
-        return [torch.from_numpy(np.bincount(grid.bins, back, grid.size) > 0) for grid, back in grids]
+        return [torch.from_numpy(grid.open(self.block.ladders[name])) for name, grid in self.block.grids.items()]
 
 
 def _owners(shares: Floats, components: int) -> Tensor:
