@@ -123,7 +123,7 @@ def reach(block: Head, schema: Head, arrays: Arrays) -> Reach:
     if family == "mixtures":
         return 3 * 2**30 * len(block["columns"]), (1, 2, 2), (3 * int(arrays["mixtures.sizes"].sum()),)
     if family == "interactions":
-        return _interactions(schema, arrays, classes)
+        return _interactions(block, schema, arrays, classes)
     if family == "singles":
         cells = [size for own in rungs(schema) for size in own]
     elif family == "octaves":
@@ -135,18 +135,17 @@ def reach(block: Head, schema: Head, arrays: Arrays) -> Reach:
     return 2**32 * len(cells), (1, 2, 2), (sum(cells),)
 
 
-def _interactions(schema: Head, arrays: Arrays, classes: int) -> Reach:
+def _interactions(block: Head, schema: Head, arrays: Arrays, classes: int) -> Reach:
     finest = [own[-1] for own in rungs(schema)]
-    assert sum(finest) == len(arrays["interactions.bins"])
-    bins = [int(own.max()) + 1 for own in np.split(arrays["interactions.bins"], np.cumsum(finest)[:-1])]
-    centres = [round(2**8 / size) for size in bins]
-    length = [(2**8 - c) ** 2 + (size - 1) * c**2 for c, size in zip(centres, bins, strict=True)]
-    turn = [2 * 2**8 * c - size * c**2 if size > 1 else 0 for c, size in zip(centres, bins, strict=True)]
+    ends = np.cumsum(finest)[:-1]
+    bins, cells = (arrays[f"interactions.{own}"] for own in ("bins", "cells"))
+    assert sum(finest) == len(bins) == len(cells)
+    sizes, parts = ([int(own.max()) + 1 for own in np.split(part, ends)] for part in (bins, cells))
     both = [(int(one), int(other)) for one, other in arrays["interactions.pairs"]]
-    norm2 = 2**32 * len(bins) + sum(length[a] * length[b] for a, b in both)
-    replaced = 2 + Fraction(2 * sum(max(turn[a] * length[b], length[a] * turn[b]) for a, b in both), norm2)
-    cells = [classes * own for own in bins] + [(classes if classes <= 6 else 1) * bins[a] * bins[b] for a, b in both]
-    return norm2, (1, replaced, replaced), (sum(cells),)
+    finer = [own if weight else 0 for own, weight in zip(parts, arrays["interactions.sharpness"][:, 1], strict=True)]
+    groups = classes if classes <= 6 else 1
+    values = classes * sum(sizes) + groups * (sum(finer) + sum(sizes[a] * sizes[b] for a, b in both))
+    return 2**14 * block["limit"], (1, 4, 4), (values,)
 
 
 def above(score: float) -> float:

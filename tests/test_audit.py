@@ -225,7 +225,7 @@ def test_both_stages_together_keep_to_the_budget() -> None:
     found = audit_release(60)
     assert found.passed
     assert found.stated <= BUDGET.mu
-    assert found.estimate > 0.5 * BUDGET.mu
+    assert found.estimate > 0.25 * BUDGET.mu, "a row that is like others is shorter than the limit, but it shows"
 
 
 def test_an_audit_can_be_drawn(tmp_path: Path) -> None:

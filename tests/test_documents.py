@@ -177,6 +177,30 @@ def counted(cells: Any, size: int) -> np.ndarray[Any, Any]:
     return np.bincount(cells, minlength=size) * 2**16
 
 
+def interactions(made: Release, *rows: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The block of two features and a label of three classes by the page, row by row, in Python's integers."""
+    parts = {name.split(".")[1]: array.astype(int) for name, array in made.embedding.design.arrays().items()}
+    finest = [np.split(parts[own], [101]) for own in ("bins", "cells")]
+    sizes = [[int(own.max()) + 1 for own in part] for part in finest]
+    centres, inner = (np.split(parts[own], [part[0]]) for own, part in zip(("centres", "inner"), sizes, strict=True))
+    limit, added = made.embedding.design.block("interactions").to_dict()["limit"], []
+    for *features, label in zip(*rows, strict=True):
+        alone, inside, along = [], [], []
+        for place, code in enumerate(features):
+            bins, cells = finest[0][place], finest[1][place]
+            along.append(2**8 * np.eye(sizes[0][place], dtype=int)[bins[code]] - centres[place])
+            mine = np.isin(np.arange(sizes[1][place]), cells[bins == bins[code]])
+            sharp, finer = parts["sharpness"][place]
+            alone.append(sharp * along[-1])
+            if finer:
+                inside.append(finer * (2**8 * np.eye(sizes[1][place], dtype=int)[cells[code]] - inner[place] * mine))
+        vectors = [*alone, *inside, np.outer(*along).ravel()]
+        length = sum(int(value) ** 2 for vector in vectors for value in vector)
+        weight = min(2**7, math.isqrt(2**14 * limit // max(length, 1)))
+        added.append(np.concatenate([np.outer(weight * np.eye(3, dtype=int)[label], vector).ravel() for vector in vectors]))
+    return np.asarray(np.sum(added, axis=0))
+
+
 def test_a_row_adds_what_the_document_says() -> None:
     """Blocks, rungs, pairs, spread and phases by docs/file-format.md, row by row."""
     chance = np.random.default_rng(3)
@@ -189,12 +213,7 @@ def test_a_row_adds_what_the_document_says() -> None:
     assert near(made, "embedding", "count", counted(y, 3))
     coarse = np.where(x < 100, x * 20 // 100, 20)
     assert near(made, "auxiliary", "singles", np.concatenate([counted(coarse, 21), counted(x, 101), counted(c, 4)]))
-    own, one = np.split(made.embedding.design.arrays()["interactions.bins"].astype(int), [101])
-    a, b, sizes = own[x], one[c], (own.max() + 1, one.max() + 1)
-    alone = [counted(y * sizes[0] + a, 3 * sizes[0]), counted(y * sizes[1] + b, 3 * sizes[1])]
-    sides = [2**8 * np.eye(size, dtype=int)[bins] - round(2**8 / size) for bins, size in zip((a, b), sizes, strict=True)]
-    both = np.einsum("nl,na,nb->lab", np.eye(3, dtype=int)[y], *sides).ravel()
-    assert near(made, "embedding", "interactions", np.concatenate([*alone, both]))
+    assert near(made, "embedding", "interactions", interactions(made, x, c, y))
 
     made = release_rows(table, Offer(schema, replace(RECIPES["auto"], frequencies=6), SURE), engine=Local(1))
     plain = x < 100

@@ -21,6 +21,8 @@ TORCH = {
     *(
         "generator",
         "mixture",
+        "withheld",
+        "remainder",
         "drawing",
         "pictures",
         "distance",
@@ -33,7 +35,20 @@ TORCH = {
     ),
 }
 PUBLIC = {"release", "statement", "design", "codec", "schema", "settings", "condition", "write", *TORCH} - {"imagery"} | {
-    *("grid", "density", "moment", "coded", "precision", "goodness", "chart", "plot", "svg", "report.page", "report.public"),
+    *(
+        "grid",
+        "density",
+        "choice",
+        "moment",
+        "coded",
+        "precision",
+        "goodness",
+        "chart",
+        "plot",
+        "svg",
+        "report.page",
+        "report.public",
+    ),
     *("measurement", "questions", "bounds", "modes", "octaves", "frames", "card", "letters", "sign"),
 }
 PRIVATE = {"read", "sums", "persons", "engines", "embed", "tally", "stream", "sharing", "sites", "noise", "ledger"}

@@ -16,16 +16,19 @@ from dpearl.density import column_counts
 from dpearl.design import RECIPES, Scale
 from dpearl.distance import learnable_rows
 from dpearl.drawing import Drawing
+from dpearl.embeddings.marginals import WHOLE
 from dpearl.errors import FileError, TrainingError, UsageError
 from dpearl.fitting import Misfit, MixtureTraining, price
 from dpearl.mixture import Mixture, PairTarget, conditional, determined, mixture_of, pair_target
 from dpearl.owner import Offer, release_rows
 from dpearl.privacy import Budget, Relation
 from dpearl.release import Release
+from dpearl.remainder import remainder
 from dpearl.schema import Schema, parse_schema
 from dpearl.settings import MIXTURE, TABLES, MixtureSettings
 from dpearl.synthesizer import load_synthesizer, save_synthesizer
 from dpearl.train import fit
+from dpearl.withheld import ModelRows, withheld
 
 SCHEMA = parse_schema(
     {
@@ -80,7 +83,8 @@ def test_expected_counts_are_those_of_drawn_rows(released: Release) -> None:
         parts = torch.cat(mixture.probabilities(), dim=1)
     rows, shares = 2**17, mixture.target.shares
     classes = torch.from_numpy(np.random.default_rng(0).choice(len(shares), rows, p=shares))
-    codes = Drawing(mixture, torch.Generator().manual_seed(1)).draw(classes)
+    rest = remainder(mixture)
+    codes = Drawing(mixture, replace(rest, pairs=np.zeros_like(rest.pairs)), torch.Generator().manual_seed(1)).draw(classes)
     bins = [grid.bins[mixture.block.ladders[name].cells(codes[name])] for name, grid in mixture.block.grids.items()]
     starts = mixture.target.starts
     free = [place for place in range(len(bins)) if place not in mixture.tables]
@@ -108,6 +112,9 @@ def test_misfit_is_one_at_the_truth_and_more_beside_it() -> None:
     )
     weights, owners = torch.full((6000,), 1 / target.rows), torch.from_numpy(codes["sick"])
     misfit = Misfit(target)
+    joined = np.stack(bins, axis=1).astype(np.int64)
+    rows = ModelRows(codes["sick"], joined, 1 - block.usually_counted(list(joined.T)) / WHOLE)
+    misfit.put_back(*withheld(Mixture(release, 4), rows))
     assert float(misfit(hot.float(), weights, owners)) / misfit.values == pytest.approx(1, abs=0.1)
     shuffled = hot[torch.randperm(6000, generator=torch.Generator().manual_seed(0))]
     assert float(misfit(shuffled.float(), weights, owners)) / misfit.values > 2
@@ -160,8 +167,7 @@ def test_what_the_class_tells_is_free(released: Release) -> None:
     alike = torch.eye(4)[mixture.owners]
     assert float(training.dependence(alike, mixture.weights)) == pytest.approx(0, abs=1e-4)
     apart = torch.eye(2)[torch.arange(len(mixture.owners)) % 2]
-    bend = FEW.bend
-    assert float(training.dependence(apart, mixture.weights)) == pytest.approx(1 / (1 + 2 / bend), rel=0.01)
+    assert float(training.dependence(apart, mixture.weights)) == pytest.approx(1 / (1 + 2 / training.bend), rel=0.01)
 
 
 @pytest.mark.parametrize("bins", [9, 90])
@@ -177,7 +183,7 @@ def test_dependence_has_the_slope_of_a_logarithm_of_eigenvalues(released: Releas
         for place in range(owners.max() + 1):
             away[owners == place] -= np.average(away[owners == place], axis=0, weights=weights[owners == place])
         eigenvalues = np.linalg.eigvalsh(away.T @ (weights[:, None] * away))
-        return float(FEW.bend / 2 * np.log1p(np.maximum(eigenvalues, 0) / FEW.bend).sum())
+        return float(training.bend / 2 * np.log1p(np.maximum(eigenvalues, 0) / training.bend).sum())
 
     short = 1e-6
     wanted = (logarithm(parts + short * way) - logarithm(parts - short * way)) / (2 * short)

@@ -6,20 +6,17 @@ Everything here is a function of released numbers.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-from dpearl.codec import Codec
-from dpearl.embeddings.marginals import UNIT, Pairs, Singles, all_pairs
-from dpearl.grid import Ladder, bins_along, chosen_grid
+from dpearl.embeddings.marginals import UNIT, Singles
+from dpearl.grid import Ladder
 from dpearl.measurement import Measurement
 
 Floats = NDArray[np.float64]
-
-_MOST_CELLS = 2**19
-"""Cells of all pairs together: 5 s of noise, 4 MB of release."""
 
 _SEEN, _ROUNDS = 8.0, 100
 """A count of eight times its noise is certainly there. After a hundred rounds a prior hardly moves; 300 change no figure."""
@@ -41,17 +38,18 @@ def column_counts(measured: Measurement, rows: float) -> dict[str, Floats]:
     noisy, noise = measured.sums["singles"] / UNIT, measured.sigmas["singles"] / UNIT
     found = {}
     for name, ladder in block.ladders.items():
-        rungs = [noisy[block.places[name, rung]] for rung in range(len(ladder.lines))]
-        found[name] = _down(ladder, rungs, noise, max(rows, 1.0))
+        rungs = [(noisy[block.places[name, rung]], noise) for rung in range(len(ladder.lines))]
+        found[name] = down(ladder, rungs, max(rows, 1.0))
     return found
 
 
-def _down(ladder: Ladder, rungs: list[Floats], noise: float, rows: float) -> Floats:
-    """The coarsest rung as a whole, then each cell's rows over the finer cells inside it."""
+def down(ladder: Ladder, rungs: Sequence[tuple[Floats, float]], rows: float) -> Floats:
+    """Counts from every rung's, each with its noise: the coarsest as a whole, then each cell's rows over those inside it."""
+    noisy, noise = rungs[0]
     if ladder.column.one_hot:
-        return _shared(np.array([rows]), np.maximum(likely(rungs[0], noise, 0.0), 0), np.zeros(len(rungs[0]), np.int64))
-    counts = simplex(_smooth(rungs[0], ladder.lines[0], noise), rows)
-    for rung, noisy in enumerate(rungs[1:], start=1):
+        return _shared(np.array([rows]), np.maximum(likely(noisy, noise, 0.0), 0), np.zeros(len(noisy), np.int64))
+    counts = simplex(_smooth(noisy, ladder.lines[0], noise), rows)
+    for rung, (noisy, noise) in enumerate(rungs[1:], start=1):
         line = ladder.lines[rung]
         drafts = _standing_out(noisy, line, noise) if line == ladder.points else _smooth(noisy, line, noise)
         counts = _shared(counts, np.maximum(drafts, 0), ladder.parents(rung))
@@ -118,29 +116,3 @@ def _shared(coarse: Floats, drafts: Floats, parents: NDArray[np.int64]) -> Float
     total = np.bincount(parents, drafts, len(coarse))
     even = (coarse / np.maximum(np.bincount(parents, minlength=len(coarse)), 1))[parents]
     return np.asarray(np.where(total[parents] > 0, drafts * (coarse / np.maximum(total, 1e-9))[parents], even))
-
-
-def chosen_pairs(codec: Codec, measured: Measurement, rows: float, noise: float, weight: float) -> Pairs:
-    """Pairs on grids that follow the first measurement.
-
-    `noise` is that of one of their cells, in rows. Bins are made fewer until all cells together are few enough.
-    """
-    block = measured.design.block("singles")
-    assert isinstance(block, Singles)
-    counts = column_counts(measured, rows)
-    pairs = all_pairs(len(counts))
-    along = bins_along(rows, noise)
-    while True:
-        grids = {
-            name: chosen_grid(ladder, counts[name], along, noise * _coarser(along, rows, noise))
-            for name, ladder in block.ladders.items()
-        }
-        made = Pairs(codec.classes, block.ladders, grids, pairs, weight)
-        if made.shape[0] <= _MOST_CELLS or along <= 2:
-            return made
-        along -= 1
-
-
-def _coarser(along: int, rows: float, noise: float) -> float:
-    """Where bins had to be made fewer, the rows that each must hold grow alike."""
-    return (bins_along(rows, noise) / along) ** 2

@@ -3,7 +3,8 @@
 Independent draws scatter: among as many rows as Adult has half as far as the noise of a release at ε = 1 moves what is learnt.
 So rows are drawn one by one first, and then again, column by column, given all others: by the probabilities of their component,
 and the less likely a bin, the more rows its pairs have already. That is Gibbs sampling of the mixture with an energy: squares of
-what counts of pairs differ by, each over the root of what is expected. What is left over is made good by rows that come after.
+what counts of pairs differ by, each over the root of what is expected: by the mixture, and by what the release says beyond it
+(`remainder`). What is left over is made good by rows that come after.
 """
 
 from __future__ import annotations
@@ -19,11 +20,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from dpearl.codec import Codes
-from dpearl.density import Floats, column_counts
+from dpearl.density import Floats
 from dpearl.grid import Grid, Ladder
-from dpearl.mixture import Mixture, single_stage
+from dpearl.mixture import Mixture, inverse
+from dpearl.remainder import Remainder
+from dpearl.withheld import Places
 
-Places = NDArray[np.int64]
 Matrix = NDArray[np.float32]
 
 _PULL = 0.3
@@ -36,7 +38,7 @@ _AT_ONCE = 64
 class Drawing:
     """Rows of one sample, some at a time, and what these owe to those that come after."""
 
-    def __init__(self, mixture: Mixture, chance: torch.Generator) -> None:
+    def __init__(self, mixture: Mixture, rest: Remainder, chance: torch.Generator) -> None:
         self._mixture = mixture
         self._chance = np.random.default_rng(int(torch.randint(2**62, (1,), generator=chance)))
         with torch.no_grad():
@@ -44,11 +46,11 @@ class Drawing:
         self._free = [column for column in range(len(parts)) if column not in mixture.tables]
         self._parts = [parts[column] for column in self._free]
         self._owners = mixture.owners.numpy()
-        counts = column_counts(single_stage(mixture.release), mixture.target.rows)
-        grids = mixture.block.grids.items()
-        self._inside = [Inside.of(mixture.block.ladders[name], grid, counts[name]) for name, grid in grids]
-        bins = sum(part.shape[1] for part in self._parts)
-        self._owed = np.zeros((mixture.block.groups, bins, bins), np.float32)
+        columns = zip(mixture.block.grids.items(), rest.insides, strict=True)
+        self._inside = [[Inside.of(mixture.block.ladders[name], grid, own) for own in counts] for (name, grid), counts in columns]
+        places = np.concatenate([np.arange(*mixture.target.starts[column : column + 2]) for column in self._free])
+        self._beyond = rest.pairs[:, places[:, None], places].astype(np.float32)
+        self._owed = np.zeros_like(self._beyond)
 
     def draw(self, classes: Tensor) -> dict[str, Codes]:
         """A row for each class that is asked for."""
@@ -63,8 +65,18 @@ class Drawing:
         for column, table in self._mixture.tables.items():
             given = bins[int(self._mixture.parents[column])]
             bins[column] = inverse(table.numpy()[given], self._even(given))
+        group = asked if len(self._owed) > 1 else np.zeros_like(asked)
         columns = zip(self._mixture.block.names, self._inside, bins, strict=True)
-        return {name: inside.place(own, self._even(own)) for name, inside, own in columns}
+        return {name: self._placed(inside, own, group) for name, inside, own in columns}
+
+    def _placed(self, inside: list[Inside], bins: Places, group: Places) -> Codes:
+        """A code for every row, inside its bin as its group lies there."""
+        share = self._even(bins * len(inside) + group)
+        codes = inside[0].place(bins, share)
+        for place, own in enumerate(inside[1:], start=1):
+            rows = np.flatnonzero(group == place)
+            codes[rows] = own.place(bins[rows], share[rows])
+        return codes
 
     def _even(self, group: Places) -> Floats:
         """A share of the unit interval for each row, spread evenly over the rows of its group, in no order."""
@@ -89,7 +101,7 @@ class Drawing:
         starts = np.cumsum([0, *sizes])
         hot = np.zeros((len(bins), starts[-1]), np.float32)
         hot[np.arange(len(bins))[:, None], bins + starts[:-1]] = 1
-        expected = self._expected(component)
+        expected = self._expected(group, component)
         over = self._owed[group] + hot.T @ hot - expected
         prices = np.asarray(1 / np.sqrt(expected + 1), np.float32)
         for start, stop in pairwise(starts):
@@ -103,12 +115,15 @@ class Drawing:
         self._owed[group] = over
         return np.stack([hot[:, start:stop].argmax(axis=1) for start, stop in pairwise(starts)], axis=1)
 
-    def _expected(self, component: Places) -> Matrix:
-        """Counts of pairs among rows that are spread evenly over the components of their classes."""
+    def _expected(self, group: int, component: Places) -> Matrix:
+        """Counts of pairs among rows that are spread evenly over the components of their classes, and what stands out beyond."""
         owners = self._owners[component]
         weights = (np.bincount(owners, minlength=self._owners.max() + 1) / np.maximum(np.bincount(self._owners), 1))[self._owners]
         parts = np.concatenate(self._parts, axis=1)
-        return np.asarray((parts * weights[:, None].astype(np.float32)).T @ parts)
+        share = self._mixture.target.shares[group] if len(self._beyond) > 1 else 1.0
+        of_all = len(component) / max(self._mixture.target.rows * share, 1)
+        counts = (parts * weights[:, None].astype(np.float32)).T @ parts + np.float32(of_all) * self._beyond[group]
+        return np.asarray(np.maximum(counts, 0))
 
     def _column(self, hot: Matrix, own: slice, prices: Matrix, over: Matrix, logs: Matrix) -> None:
         """A column's bins drawn again, some rows at a time, in `hot`; `over` is what its pairs have beyond what is expected."""
@@ -126,12 +141,6 @@ class Drawing:
 
     def _portions(self, rows: int) -> Iterator[Places]:
         yield from np.array_split(self._chance.permutation(rows), math.ceil(rows / _AT_ONCE))
-
-
-def inverse(weights: NDArray[np.floating], share: Floats) -> Places:
-    """The bin in which each share of a row's weights ends."""
-    reached = np.cumsum(weights, axis=1, dtype=np.float64)
-    return np.asarray(np.minimum((reached <= (share * reached[:, -1])[:, None]).sum(axis=1), weights.shape[1] - 1))
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,18 +11,24 @@ from __future__ import annotations
 import math
 from dataclasses import asdict
 
+import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from dpearl.checkpoint import Resumable
+from dpearl.density import Floats
 from dpearl.errors import TrainingError
 from dpearl.mixture import Mixture, PairTarget
 from dpearl.moment import Moment
 from dpearl.release import Release
 from dpearl.settings import MixtureSettings
+from dpearl.withheld import model_rows, withheld
 
 _NOTHING = 1e-9
 """Added where a probability or a share may be zero, and must have a root or divide."""
+
+_EIGHTHS = range(2, 8)
+"""After which parts of the steps is looked at what the limit withholds: early enough that the fit settles again."""
 
 _REACH = 2.0
 """Most powers of e by which the price may leave its start."""
@@ -41,14 +47,20 @@ class MixtureTraining(Resumable):
         self.falling = torch.optim.Adam(self.generator.parameters(), settings.learning_rate, betas=(0.9, 0.99))
         self._misfit = Misfit(self.generator.target)
         self._price = price(self.generator.target, settings)
+        self.bend = settings.bend * math.sqrt(len(self.generator.block.sizes) / 15)
+        looks = _EIGHTHS if self.generator.block.limited else ()
+        self._looks = {settings.iterations * eighth // 8 for eighth in looks}
 
     def players(self) -> dict[str, tuple[torch.nn.Module, torch.optim.Optimizer | None]]:
-        return {"generator": (self.generator, self.falling)}
+        return {"generator": (self.generator, self.falling), "misfit": (self._misfit, None)}
 
     def advance(self) -> None:
         """One step down."""
         for group in self.falling.param_groups:
             group["lr"] = self.settings.rate(self.step)
+        if self.step in self._looks:
+            chance = np.random.default_rng(int(torch.randint(2**62, (1,), generator=self.chance)))
+            self._misfit.put_back(*withheld(self.generator, model_rows(self.generator, chance)))
         parts, weights = self.generator.probabilities(), self.generator.weights
         chi2 = self._misfit(torch.cat(parts, dim=1), weights, self.generator.owners)
         misfit = float(chi2.detach()) / self._misfit.values
@@ -56,7 +68,7 @@ class MixtureTraining(Resumable):
         free = torch.cat([part for own, part in enumerate(parts) if own not in self.generator.tables], dim=1)
         loss = chi2 / 2 + self._price * self._dearer(misfit) * self.dependence(free, weights)
         self.falling.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         self.falling.step()
         self.step += 1
 
@@ -73,7 +85,7 @@ class MixtureTraining(Resumable):
         directions, shared by all classes, and hardly shrinks those that stand out; it is met by the trace of A(I + AᵀA/bend)⁻¹Aᵀ
         with the inverse held fixed in each step, the reweighted trace of Fazel, Hindi and Boyd (2003).
         """
-        owners, bend = self.generator.owners, self.settings.bend
+        owners, bend = self.generator.owners, self.bend
         roots = 2 * (parts + _NOTHING).sqrt()
         shares = torch.from_numpy(self.generator.target.shares).float().clamp(min=_NOTHING)
         sums = torch.zeros(len(shares), parts.shape[1]).index_add(0, owners, weights[:, None] * roots)
@@ -100,20 +112,32 @@ def price(target: PairTarget, settings: MixtureSettings) -> float:
     is smaller than that. Near independence a nat is half of a whitened variance, in which a column's average bin weighs c/L.
     So the price is proportional to rows · c / (√L · σ).
     """
-    noise = 1 / math.sqrt(float(target.columns[1].max()))
+    noise = 1 / math.sqrt(float(target.pairs[1].max()) or float(target.columns[1].min()))
     return settings.price * target.rows * len(target.sizes) / (math.sqrt(sum(target.sizes)) * noise)
 
 
-class Misfit:
-    """χ² of a mixture's expected counts against the released ones."""
+class Misfit(nn.Module):
+    """χ² of a mixture's expected counts against the released ones, what is withheld of these put back."""
 
     def __init__(self, target: PairTarget) -> None:
+        super().__init__()
         self.rows, self.centres = target.rows, torch.from_numpy(target.centres).float()
         known = (target.singles, target.columns, target.pairs)
-        self.singles, self.columns, self.pairs = (tuple(torch.from_numpy(part).float() for part in own) for own in known)
+        self.singles, self.columns, self.pairs = (
+            tuple(torch.from_numpy(np.array(part)).float() for part in own) for own in known
+        )
         self.values = int((target.pairs[1] > 0).sum()) // 2 + target.columns[1].size + int((target.singles[1] > 0).sum())
+        self.register_buffer("short_columns", torch.zeros_like(self.columns[0]))
+        self.register_buffer("short_pairs", torch.zeros_like(self.pairs[0]))
+        self.short_columns: Tensor
+        self.short_pairs: Tensor
 
-    def __call__(self, parts: Tensor, weights: Tensor, owners: Tensor) -> Tensor:
+    def put_back(self, columns: Floats, pairs: Floats) -> None:
+        """From now on so much is wanting in the released counts."""
+        self.short_columns.copy_(torch.from_numpy(columns))
+        self.short_pairs.copy_(torch.from_numpy(pairs))
+
+    def forward(self, parts: Tensor, weights: Tensor, owners: Tensor) -> Tensor:
         grams, means = [], []
         for place in range(len(self.columns[0])):
             own = owners == place
@@ -124,7 +148,8 @@ class Misfit:
         gram = torch.stack(grams)
         gram = gram if len(self.pairs[0]) > 1 else gram.sum(dim=0, keepdim=True)
         mean = torch.stack(means) * self.rows
-        return _chi2(gram * self.rows, self.pairs) / 2 + _chi2(mean, self.columns) + _chi2(mean.sum(dim=0), self.singles)
+        pairs, columns = gram * self.rows - self.short_pairs, mean - self.short_columns
+        return _chi2(pairs, self.pairs) / 2 + _chi2(columns, self.columns) + _chi2(mean.sum(dim=0), self.singles)
 
 
 def _chi2(expected: Tensor, known: tuple[Tensor, ...]) -> Tensor:

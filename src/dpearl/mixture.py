@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from dpearl.density import Floats
 from dpearl.distance import proportions, some_rows
-from dpearl.embeddings.marginals import UNIT, Pairs, Singles
+from dpearl.embeddings.marginals import SIDE, UNIT, WHOLE, Pairs, Singles
 from dpearl.grid import made_of
 from dpearl.release import Measurement, Release
 
@@ -36,8 +36,17 @@ _HIDDEN = 0.05
 _LIKE_NOISE = 1.5
 """χ² over its number of values that counts of nothing hardly ever reach; of few values, four standard deviations of it."""
 
+_SOME = 2**12
+"""Rows of each class that tell what rows count for on average, to within a thousandth."""
+
 _COMMON = 0.8
 """A column that is nearly always the same is determined by anything; nothing is gained by saying so."""
+
+
+def inverse(weights: NDArray[np.floating], share: Floats) -> NDArray[np.int64]:
+    """The bin in which each share of a row's weights ends."""
+    reached = np.cumsum(weights, axis=1, dtype=np.float64)
+    return np.asarray(np.minimum((reached <= (share * reached[:, -1])[:, None]).sum(axis=1), weights.shape[1] - 1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +54,8 @@ class PairTarget:
     """What a release says of pairs, in rows: counts and the inverse of their variance, zero where nothing was measured.
 
     `singles` (bins), `columns` (classes × bins) and `pairs` (classes or 1 × bins × bins), over the bins of all columns side by
-    side and the classes that rows may come back with. Pairs are counts of rows of which `centres` (bins) are taken off.
+    side and the classes that rows may come back with. Pairs are counts of rows of which `centres` (bins) are taken off. Rows that
+    were too long count for less in both (`withheld`); `kept` is what rows count for on average, were columns independent.
     """
 
     rows: float
@@ -55,6 +65,7 @@ class PairTarget:
     columns: tuple[Floats, Floats]
     pairs: tuple[Floats, Floats]
     centres: Floats
+    kept: float = 1.0
 
     @property
     def starts(self) -> list[int]:
@@ -72,38 +83,54 @@ class PairTarget:
         rows, columns = (slice(self.starts[own], self.starts[own + 1]) for own in (one, other))
         centred, precisions = (part[:, rows, columns] for part in self.pairs)
         noise = math.sqrt(len(centred) / max(float(precisions.max()), 1e-18))
-        return _whole(centred.sum(axis=0), self.bins(one), self.bins(other)), noise
+        return self._whole(centred.sum(axis=0), rows, columns), noise
 
-
-def _whole(centred: Floats, one: Floats, other: Floats) -> Floats:
-    """A table from what its columns have to do with each other, and from its margins."""
-    related = centred - centred.mean(axis=0) - centred.mean(axis=1, keepdims=True) + centred.mean()
-    rows = (one.sum() + other.sum()) / 2
-    return np.asarray(related + one[:, None] / len(other) + other / len(one) - rows / centred.size)
+    def _whole(self, centred: Floats, one: slice, other: slice) -> Floats:
+        """A table from what its columns have to do with each other, and from its margins: all three of rows as they count."""
+        related = centred - centred.mean(axis=0) - centred.mean(axis=1, keepdims=True) + centred.mean()
+        counted = self.columns[0].sum(axis=0) - self.rows * (1 - self.kept) * self.centres
+        mine, others = self.centres[one, None], self.centres[other]
+        return np.asarray(related + counted[one, None] * others + mine * counted[other] - self.rows * self.kept * mine * others)
 
 
 def pair_target(release: Release) -> PairTarget:
     """The release's pairs, laid out as a mixture's Gram matrices are."""
-    measured = release.embedding
-    block = measured.design.block("interactions")
-    assert isinstance(block, Pairs)
+    measured, block = release.embedding, pairs_of(release)
     classes = list(measured.design.codec.labels)
-    counts, precision = measured.sums["interactions"] / UNIT, (UNIT / measured.sigmas["interactions"]) ** 2
+    counts, noise = measured.sums["interactions"] / block.peak, measured.sigmas["interactions"] / block.peak
+    total, shares = some_rows(release), proportions(release)[classes]
+    centres = np.concatenate([side.centres / SIDE for side in block.sides.values()])
+    sharp = np.repeat([side.sharp / SIDE for side in block.sides.values()], block.sizes)
+    columns = np.concatenate(block.columns(counts), axis=1)[classes] / sharp + total * shares[:, None] * centres
     starts, bins = np.cumsum([0, *block.sizes]), sum(block.sizes)
-    columns = np.zeros((len(classes), bins))
     seen = classes if block.groups > 1 else [0]
     pairs = np.zeros((2, len(seen), bins, bins))
-    for column, (size, place) in enumerate(zip(block.sizes, block.places, strict=False)):
-        columns[:, starts[column] : starts[column] + size] = counts[place].reshape(-1, size)[classes]
-    for (one, other), place in zip(block.pairs, block.places[len(block.sizes) :], strict=True):
+    for (one, other), table in zip(block.pairs, block.tables(counts), strict=True):
         rows, across = slice(starts[one], starts[one + 1]), slice(starts[other], starts[other + 1])
-        table = counts[place].reshape(-1, block.sizes[one], block.sizes[other])[seen]
-        pairs[0, :, rows, across], pairs[0, :, across, rows] = table, table.swapaxes(1, 2)
-        pairs[1, :, rows, across], pairs[1, :, across, rows] = precision, precision
-    known = (columns, np.full_like(columns, precision))
-    total, shares = some_rows(release), proportions(release)[classes]
-    centres = np.repeat(block.centres, block.sizes)
-    return PairTarget(total, shares, block.sizes, _singles(release, block), known, (pairs[0], pairs[1]), centres)
+        pairs[0, :, rows, across], pairs[0, :, across, rows] = table[seen], table[seen].swapaxes(1, 2)
+        pairs[1, :, rows, across], pairs[1, :, across, rows] = noise**-2, noise**-2
+    known = (columns, np.broadcast_to((sharp / noise) ** 2, columns.shape))
+    kept = _kept(block, columns, shares)
+    return PairTarget(total, shares, block.sizes, _singles(release, block), known, (pairs[0], pairs[1]), centres, kept)
+
+
+def _kept(block: Pairs, columns: Floats, shares: Floats) -> float:
+    """What rows count for on average, as a part of WHOLE, were columns independent in each class."""
+    if not block.limited:
+        return 1.0
+    chance, counted = np.random.default_rng(0), []
+    for share, own in zip(shares, columns, strict=True):
+        parts = np.split(np.maximum(own, 1e-9), np.cumsum(block.sizes)[:-1])
+        bins = [inverse(np.tile(part, (_SOME, 1)), chance.random(_SOME)) for part in parts]
+        counted.append(share * block.usually_counted(bins).mean() / WHOLE)
+    return float(np.sum(counted) / shares.sum())
+
+
+def pairs_of(release: Release) -> Pairs:
+    """The block of pairs that a mixture is fitted to."""
+    block = release.embedding.design.block("interactions")
+    assert isinstance(block, Pairs)
+    return block
 
 
 def single_stage(release: Release) -> Measurement:
@@ -127,11 +154,12 @@ def _singles(release: Release, block: Pairs) -> tuple[Floats, Floats]:
 
 
 def determined(target: PairTarget) -> dict[int, int]:
-    """Columns that another one determines, and by which: the surest first, none that determines one itself."""
+    """Columns that another one determines, and by which: that of fewest bins and surest first; none determines one itself."""
     found: dict[int, int] = {}
-    columns = range(len(target.sizes))
-    for _, one, other in sorted(
-        (most, one, other) for one in columns for other in columns if (most := _beside(target, one, other))
+    sizes = target.sizes
+    columns = range(len(sizes))
+    for _, _, one, other in sorted(
+        (sizes[one], most, one, other) for one in columns for other in columns if (most := _beside(target, one, other))
     ):
         own = np.maximum(target.bins(other), 0)
         varied = own.max() <= _COMMON * max(own.sum(), 1)
@@ -176,12 +204,10 @@ class Mixture(nn.Module):
         super().__init__()
         self.release = release
         self.target = pair_target(release)
-        block = release.embedding.design.block("interactions")
-        assert isinstance(block, Pairs)
-        self.block = block
-        self.logits = nn.Parameter(torch.zeros(components, sum(block.sizes)))
+        self.block = pairs_of(release)
+        self.logits = nn.Parameter(torch.zeros(components, sum(self.block.sizes)))
         self.register_buffer("owners", _owners(self.target.shares, components))
-        self.register_buffer("parents", torch.full((len(block.sizes),), -1))
+        self.register_buffer("parents", torch.full((len(self.block.sizes),), -1))
         self.owners: Tensor
         self.parents: Tensor
 

@@ -32,6 +32,7 @@ from dpearl.generator import Axes, Generator, Network, OwnGenerator, RowGenerato
 from dpearl.mixture import Mixture, mixture_of
 from dpearl.pictures import PictureGenerator
 from dpearl.release import MODEL, Release, model_release, to_parts
+from dpearl.remainder import remainder
 from dpearl.settings import check_seed
 from dpearl.statement import privacy_statement
 from dpearl.write import check_rows
@@ -124,7 +125,7 @@ class Synthesizer(Carded):
     def _drawing(self, chance: torch.Generator) -> Draw:
         """How rows of one sample are drawn: those of a mixture look at the ones before."""
         if isinstance(self.generator, Mixture):
-            return Drawing(self.generator, chance).draw
+            return Drawing(self.generator, remainder(self.generator), chance).draw
         return partial(self.generator.draw, chance=chance)
 
     @torch.no_grad()

@@ -4,14 +4,16 @@ A row falls in one cell of every marginal, so over m of them its counts have len
 one by class, or into finer cells, costs nothing more. Counts of discrete columns are characteristic functions at lattice
 frequencies; these are the paper's embedding where it is sharpest.
 
-`Singles` are single columns at every rung of their ladders; from them the grids of `Pairs` may be chosen. A pair is centred along
-both of its columns: of single columns it would only repeat, at a price, what is measured by itself.
+`Singles` are single columns at every rung of their ladders; from them the grids of `Pairs` may be chosen, and what is expected of
+a row. Of that pairs hold only what rows differ by: what is known already would be repeated at a price. Rows that are like most
+others are short then, and those few that are longer than a limit count for less.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
 from typing import Any
@@ -28,6 +30,14 @@ SIDE = 2**8
 
 UNIT = SIDE**2
 """The integer that stands for one row: fine enough for rounding σ up to cost nothing."""
+
+WHOLE = 2**7
+"""What a row counts for in pairs, unless it is too long."""
+
+MOST_LIMIT, MOST_SHARP = 2**48, 2**12
+"""Ends of what is computed in 64 bits: WHOLE² times the longest row, and squares of what makes a column sharper."""
+
+Whole = NDArray[np.int64]
 
 
 class _Counts:
@@ -80,55 +90,95 @@ class Singles(_Counts):
         return {}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Side:
-    """A column of a pair: a row in bin x adds SIDE·e_x - centre along it, shorter than e_x by a factor √(1 - 1/size).
+    """A column as pairs see it. A row in bin x adds SIDE·e_x - centres along it: e_x less the share of rows that is expected in
+    each bin, so that a row like most others is short. In a cell of several that make up its bin it adds SIDE·e - inner alike.
 
-    Two such sides make (e_x - 1/m)(e_y - 1/m')ᵀ, the interaction of both columns alone: the residual basis of Xiao et al. (2023),
-    which is the best one for marginals under Gaussian noise.
+    Two sides make (e_x - p)(e_y - p')ᵀ, the interaction of both columns alone (with even shares the residual basis of Xiao et al.
+    2023). By class, a row's bin is seen `sharp` / SIDE times as sharply, its cell `finer` / SIDE times.
     """
 
-    size: int
+    grid: Grid
+    cells: Grid
+    centres: Whole
+    inner: Whole
+    sharp: int
+    finer: int
+
+    @cached_property
+    def owner(self) -> Whole:
+        """The bin that each cell lies in."""
+        owner = np.zeros(self.cells.size, np.int64)
+        owner[self.cells.bins] = self.grid.bins
+        return owner
 
     @property
-    def centre(self) -> int:
-        return round(SIDE / self.size)
+    def sound(self) -> bool:
+        """Whether cells lie in one bin each, and shares add up to no more than twice a whole: lengths stay below 2^19 then."""
+        within = np.bincount(self.owner, self.inner)
+        nested = bool((self.owner[self.cells.bins] == self.grid.bins).all())
+        return nested and max(int(self.centres.sum()), int(within.max())) <= 2 * SIDE
 
-    @property
-    def length2(self) -> int:
-        """Of every row's vector."""
-        return (SIDE - self.centre) ** 2 + (self.size - 1) * self.centre**2
+    @cached_property
+    def lengths2(self) -> Whole:
+        """Squared length of a row's vector over the bins, by bin."""
+        return np.asarray(UNIT - 2 * SIDE * self.centres + (self.centres**2).sum())
 
-    @property
-    def turned(self) -> int:
-        """How far two rows in different bins point away from each other: minus their inner product, never negative."""
-        return 2 * SIDE * self.centre - self.size * self.centre**2 if self.size > 1 else 0
+    @cached_property
+    def within2(self) -> Whole:
+        """Squared length of a row's vector over the cells of its bin, by cell."""
+        squares = np.zeros(self.grid.size, np.int64)
+        np.add.at(squares, self.owner, self.inner**2)
+        return np.asarray(UNIT - 2 * SIDE * self.inner + squares[self.owner])
+
+    @cached_property
+    def alone2(self) -> Whole:
+        """Squared length of what a row adds to its column by class, by cell."""
+        return np.asarray(self.sharp**2 * self.lengths2[self.owner] + self.finer**2 * self.within2)
+
+    @cached_property
+    def usual2(self) -> Whole:
+        """The same by bin, as long as nothing is known but what is expected inside it."""
+        expected = np.bincount(self.owner, self.inner * self.alone2) / np.maximum(np.bincount(self.owner, self.inner), 1)
+        return np.asarray(np.rint(expected), np.int64)
 
 
-def _centred(counts: NDArray[np.int64], axis: int) -> NDArray[np.int64]:
-    """Counts along a column as its rows' vectors add up."""
-    return np.asarray(SIDE * counts - Side(counts.shape[axis]).centre * counts.sum(axis=axis, keepdims=True))
+def even_side(grid: Grid) -> Side:
+    """A column of which nothing is known yet."""
+    return Side(grid, grid, np.full(grid.size, round(SIDE / grid.size)), np.full(grid.size, SIDE), SIDE, 0)
 
 
 @dataclass(frozen=True, eq=False)
 class Pairs(_Counts):
-    """Every column by class, and pairs of columns on their grids, centred, by class where there are few."""
+    """Every column by class, and pairs of columns on their grids, by class where there are few, as `Side`s see them.
+
+    A row whose vector is longer than the `limit` allows counts for less than WHOLE: its weight is the largest integer a such that
+    a² · length² ≤ WHOLE² · limit, computed in integers. So no row whatever is longer than WHOLE·√limit, and neither centres nor
+    weights have any part in the guarantee.
+    """
 
     classes_seen: int
     ladders: Mapping[str, Ladder]
-    grids: Mapping[str, Grid]
-    pairs: NDArray[np.int64]
+    sides: Mapping[str, Side]
+    pairs: Whole
+    limit: int
     weight: float
     family = "interactions"
+    peak = WHOLE * UNIT
 
     @property
     def groups(self) -> int:
-        """Classes that pairs are counted by, or one for all."""
+        """Classes that pairs and cells inside bins are counted by, or one for all."""
         return self.classes_seen if self.classes_seen <= _FEW_CLASSES else 1
 
     @cached_property
     def names(self) -> list[str]:
-        return list(self.grids)
+        return list(self.sides)
+
+    @cached_property
+    def grids(self) -> dict[str, Grid]:
+        return {name: side.grid for name, side in self.sides.items()}
 
     @cached_property
     def sizes(self) -> list[int]:
@@ -137,8 +187,9 @@ class Pairs(_Counts):
 
     @cached_property
     def places(self) -> list[slice]:
-        """Where each marginal lies in the vector: the columns, then the pairs."""
+        """Where each marginal lies in the vector: the columns, what is inside their bins, the pairs."""
         cells = [self.classes_seen * size for size in self.sizes]
+        cells += [self.groups * side.cells.size if side.finer else 0 for side in self.sides.values()]
         cells += [self.groups * self.sizes[one] * self.sizes[other] for one, other in self.pairs]
         stops = np.cumsum(cells).tolist()
         return [slice(stop - size, stop) for size, stop in zip(cells, stops, strict=True)]
@@ -149,49 +200,120 @@ class Pairs(_Counts):
 
     @property
     def norm2(self) -> int:
-        """One cell for each column; for a pair the product of two sides."""
-        return len(self.sizes) * UNIT**2 + sum(one.length2 * other.length2 for one, other in self._sides)
+        return WHOLE**2 * self.limit
 
     def sensitivity2(self, relation: Relation, same_class: bool) -> int:
-        """A replaced row's two vectors are orthogonal in every column; in a pair they are furthest apart, |a|² + |b|² - 2a·b,
-        where one side turns and the other stays."""
-        if relation is Relation.ADD_REMOVE:
-            return self.norm2
-        apart = sum(max(one.turned * other.length2, one.length2 * other.turned) for one, other in self._sides)
-        return 2 * (self.norm2 + apart)
-
-    @cached_property
-    def _sides(self) -> list[tuple[Side, Side]]:
-        """Of every pair."""
-        return [(Side(self.sizes[one]), Side(self.sizes[other])) for one, other in self.pairs.tolist()]
-
-    @property
-    def centres(self) -> list[float]:
-        """What is taken off a row's bins in each column of a pair."""
-        return [Side(size).centre / SIDE for size in self.sizes]
+        """Two rows are at most twice as far apart as the longer of them is long (triangle inequality)."""
+        return self.norm2 if relation is Relation.ADD_REMOVE else 4 * self.norm2
 
     def sum(self, rows: Rows) -> NDArray[np.int64]:
         sums = np.zeros(self.shape, np.int64)
-        for place, joint in zip(self.places, self._joint(rows), strict=True):
-            sums[place] = np.bincount(joint, minlength=place.stop - place.start)
-        alone = self.places[len(self.sizes) - 1].stop
-        sums[:alone] *= UNIT
-        for (one, other), place in zip(self.pairs, self.places[len(self.sizes) :], strict=True):
-            counts = sums[place].reshape(-1, self.sizes[one], self.sizes[other])
-            sums[place] = _centred(_centred(counts, 1), 2).ravel()
+        cells = [
+            side.cells.bins[self.ladders[name].cells(rows.codes[name])].astype(np.int64) for name, side in self.sides.items()
+        ]
+        bins = [side.owner[own] for side, own in zip(self.sides.values(), cells, strict=True)]
+        alone2 = np.sum([side.alone2[own] for side, own in zip(self.sides.values(), cells, strict=True)], axis=0)
+        counted = self.counted(bins, alone2)
+        group = rows.label if self.groups > 1 else np.zeros(len(rows), np.int64)
+        alone, inside, pairs = self._parts()
+        for side, own, place in zip(self.sides.values(), bins, alone, strict=True):
+            counts = _counts((rows.label, own), (self.classes_seen, side.grid.size), counted)
+            sums[place] = side.sharp * _centred(counts, side.centres, 1).ravel()
+        for side, own, place in zip(self.sides.values(), cells, inside, strict=True):
+            if side.finer:
+                counts = _counts((group, own), (self.groups, side.cells.size), counted)
+                sums[place] = side.finer * (SIDE * counts - side.inner * _held(counts, side)).ravel()
+        centres = [side.centres for side in self.sides.values()]
+        for (one, other), place in zip(self.pairs, pairs, strict=True):
+            counts = _counts((group, bins[one], bins[other]), (self.groups, self.sizes[one], self.sizes[other]), counted)
+            sums[place] = _centred(_centred(counts, centres[one], 1), centres[other], 2).ravel()
         return sums
 
-    def _joint(self, rows: Rows) -> Iterator[NDArray[np.int64]]:
-        """The cell of every row in each marginal."""
-        bins = [grid.bins[self.ladders[name].cells(rows.codes[name])].astype(np.int64) for name, grid in self.grids.items()]
-        for own, size in zip(bins, self.sizes, strict=True):
-            yield rows.label * size + own
-        group = rows.label if self.groups > 1 else np.zeros(len(rows), np.int64)
-        for one, other in self.pairs:
-            yield (group * self.sizes[one] + bins[one]) * self.sizes[other] + bins[other]
+    def usually_counted(self, bins: Sequence[Whole]) -> Whole:
+        """What rows in these bins count for, at least about: where inside them they lie is not known."""
+        return self.counted(bins, np.sum([side.usual2[own] for side, own in zip(self.sides.values(), bins, strict=True)], axis=0))
+
+    def counted(self, bins: Sequence[Whole], alone2: Whole) -> Whole:
+        """What each row counts for, at most WHOLE, given its bins and the squared length of all that it adds by class.
+
+        Lengths are integers below 2^53, so that products of floats are exact, whatever the order of their sums.
+        """
+        lengths2 = np.stack([side.lengths2[own] for side, own in zip(self.sides.values(), bins, strict=True)], axis=1)
+        floats = lengths2.astype(np.float64)
+        length2 = alone2 + ((floats @ self._met) * floats).sum(axis=1).astype(np.int64)
+        return np.asarray(np.sqrt(np.minimum(self.norm2 // np.maximum(length2, 1), WHOLE**2)), np.int64)
+
+    @cached_property
+    def _met(self) -> NDArray[np.float64]:
+        """1 where a pair of columns is counted."""
+        met = np.zeros((len(self.sizes), len(self.sizes)))
+        met[self.pairs[:, 0], self.pairs[:, 1]] = 1
+        return met
+
+    @property
+    def longest2(self) -> int:
+        """No row's vector is longer, whatever the limit."""
+        sides = list(self.sides.values())
+        most = np.array([int(side.lengths2.max()) for side in sides])
+        return sum(int(side.alone2.max()) for side in sides) + int(most @ self._met.astype(np.int64) @ most)
+
+    @property
+    def limited(self) -> bool:
+        """Whether some row may count for less than another."""
+        return self.limit < self.longest2
+
+    def _parts(self) -> tuple[list[slice], list[slice], list[slice]]:
+        """The places of columns, of what is inside their bins, and of pairs."""
+        columns = len(self.sizes)
+        return self.places[:columns], self.places[columns : 2 * columns], self.places[2 * columns :]
+
+    def columns(self, vector: NDArray[Any]) -> list[NDArray[Any]]:
+        """Of a vector of this shape, each column: class × bin."""
+        return [vector[place].reshape(self.classes_seen, -1) for place in self._parts()[0]]
+
+    def insides(self, vector: NDArray[Any]) -> list[NDArray[Any]]:
+        """What is inside each column's bins: group × cell, or nothing."""
+        return [vector[place].reshape(self.groups, -1) for place in self._parts()[1]]
+
+    def tables(self, vector: NDArray[Any]) -> list[NDArray[Any]]:
+        """Each pair: group × bin × bin."""
+        found = zip(self.pairs.tolist(), self._parts()[2], strict=True)
+        return [vector[place].reshape(-1, self.sizes[one], self.sizes[other]) for (one, other), place in found]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**super().to_dict(), "limit": self.limit}
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        return {"bins": np.concatenate([grid.bins for grid in self.grids.values()]), "pairs": self.pairs}
+        sides = self.sides.values()
+        return {
+            "bins": np.concatenate([side.grid.bins for side in sides]),
+            "cells": np.concatenate([side.cells.bins for side in sides]),
+            "centres": np.concatenate([side.centres for side in sides]),
+            "inner": np.concatenate([side.inner for side in sides]),
+            "sharpness": np.array([(side.sharp, side.finer) for side in sides], np.int64),
+            "pairs": self.pairs,
+        }
+
+
+def _counts(places: tuple[Whole, ...], shape: tuple[int, ...], counted: Whole) -> Whole:
+    """Rows in each cell, by what they count for: sums of small integers, which floats hold exactly."""
+    joint = places[0]
+    for own, size in zip(places[1:], shape[1:], strict=True):
+        joint = joint * size + own
+    return np.bincount(joint, counted, minlength=math.prod(shape)).astype(np.int64).reshape(shape)
+
+
+def _centred(counts: Whole, centres: Whole, axis: int) -> Whole:
+    """Counts along a column as its rows' vectors add up."""
+    along = centres.reshape([-1 if place == axis else 1 for place in range(counts.ndim)])
+    return np.asarray(SIDE * counts - along * counts.sum(axis=axis, keepdims=True))
+
+
+def _held(counts: Whole, side: Side) -> Whole:
+    """Rows in the bin of each cell."""
+    held = np.zeros((side.grid.size, len(counts)), np.int64)
+    np.add.at(held, side.owner, counts.T)
+    return np.asarray(held[side.owner].T)
 
 
 def singles(codec: Codec, weight: float) -> Singles:
@@ -213,22 +335,50 @@ def all_pairs(columns: int) -> NDArray[np.int64]:
     return np.array(sorted(pairs[:MOST_PAIRS]), np.int64).reshape(-1, 2)
 
 
+def pairs_of(codec: Codec, rungs: Mapping[str, Ladder], sides: Mapping[str, Side], weight: float) -> Pairs:
+    """All pairs of these columns; every row counts in full."""
+    made = Pairs(codec.classes, rungs, sides, all_pairs(len(rungs)), 1, weight)
+    return replace(made, limit=max(made.longest2, 1))
+
+
 def public_pairs(codec: Codec, weight: float) -> Pairs:
     """Pairs on grids that hang on the schema alone."""
     rungs = ladders(codec)
-    grids = {name: public_grid(ladder) for name, ladder in rungs.items()}
-    return Pairs(codec.classes, rungs, grids, all_pairs(len(rungs)), weight)
+    return pairs_of(codec, rungs, {name: even_side(public_grid(ladder)) for name, ladder in rungs.items()}, weight)
 
 
-def load_pairs(codec: Codec, weight: float, bins: NDArray[np.uint16], pairs: NDArray[np.int64]) -> Pairs:
+def load_pairs(
+    codec: Codec,
+    weight: float,
+    limit: int,
+    bins: NDArray[np.uint16],
+    cells: NDArray[np.uint16],
+    centres: Whole,
+    inner: Whole,
+    sharpness: Whole,
+    pairs: Whole,
+) -> Pairs:
     """A block from its file form; what does not fit the schema is refused."""
     rungs = ladders(codec)
-    sizes = [ladder.sizes[-1] for ladder in rungs.values()]
-    known = bins.dtype == np.uint16 and pairs.dtype == np.int64
-    if not known or bins.shape != (sum(sizes),) or pairs.shape[1:] != (2,) or len(np.unique(pairs, axis=0)) < len(pairs):
+    finest = [ladder.sizes[-1] for ladder in rungs.values()]
+    small, whole = {bins.dtype, cells.dtype}, {centres.dtype, inner.dtype, sharpness.dtype, pairs.dtype}
+    if small != {np.dtype(np.uint16)} or whole != {np.dtype(np.int64)} or {bins.shape, cells.shape} != {(sum(finest),)}:
         raise ValueError("marginals")
-    if len(pairs) and (pairs.min() < 0 or pairs.max() >= len(sizes) or (pairs[:, 0] >= pairs[:, 1]).any()):
+    if type(limit) is not int or not 1 <= limit < MOST_LIMIT or sharpness.shape != (len(finest), 2):
+        raise ValueError("marginals")
+    if pairs.shape[1:] != (2,) or len(np.unique(pairs, axis=0)) < len(pairs):
         raise ValueError("pairs")
-    parts = np.split(bins, np.cumsum(sizes)[:-1])
-    grids = {name: Grid(part) for name, part in zip(rungs, parts, strict=True)}
-    return Pairs(codec.classes, rungs, grids, pairs, weight)
+    if len(pairs) and (pairs.min() < 0 or pairs.max() >= len(finest) or (pairs[:, 0] >= pairs[:, 1]).any()):
+        raise ValueError("pairs")
+    grids, nested = ([Grid(part) for part in np.split(own, np.cumsum(finest)[:-1])] for own in (bins, cells))
+    if centres.shape != (sum(grid.size for grid in grids),) or inner.shape != (sum(grid.size for grid in nested),):
+        raise ValueError("marginals")
+    if min(centres.min(), inner.min(), sharpness.min()) < 0 or sharpness.max() > MOST_SHARP or len(pairs) > MOST_PAIRS:
+        raise ValueError("marginals")
+    expected = np.split(centres, np.cumsum([grid.size for grid in grids])[:-1])
+    within = np.split(inner, np.cumsum([grid.size for grid in nested])[:-1])
+    told = zip(rungs, grids, nested, expected, within, sharpness.tolist(), strict=True)
+    sides = {name: Side(grid, own, centre, part, *weights) for name, grid, own, centre, part, weights in told}
+    if not all(side.sound for side in sides.values()):
+        raise ValueError("marginals")
+    return Pairs(codec.classes, rungs, sides, pairs, limit, weight)

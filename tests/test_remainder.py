@@ -1,0 +1,146 @@
+"""What the limit withholds is put back, and what a release says beyond its mixture is told from noise."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import torch
+from numpy.typing import NDArray
+
+from dpearl.design import RECIPES
+from dpearl.embeddings.marginals import WHOLE
+from dpearl.mixture import Mixture
+from dpearl.owner import Offer, release_rows
+from dpearl.privacy import Budget
+from dpearl.release import Release
+from dpearl.remainder import remainder
+from dpearl.schema import Schema, parse_schema
+from dpearl.settings import MIXTURE
+from dpearl.train import fit
+from dpearl.withheld import ModelRows, model_rows, withheld
+
+NAMES, LEVELS, ROWS = list("abcd"), 5, 8000
+LEVELLED = parse_schema(
+    {
+        "label": "y",
+        "columns": {
+            **{name: {"kind": "category", "levels": list(range(LEVELS))} for name in NAMES},
+            "y": {"kind": "category", "levels": [0, 1]},
+        },
+    }
+)
+
+
+def skewed(seed: int = 0) -> dict[str, NDArray[np.int64]]:
+    """Most rows are all zeros, so that others are long; columns hang on nothing but that."""
+    chance = np.random.default_rng(seed)
+    usual = chance.random(ROWS) < 0.5
+    columns = {name: np.where(usual | (chance.random(ROWS) < 0.5), 0, chance.integers(0, LEVELS, ROWS)) for name in NAMES}
+    return {**columns, "y": chance.integers(0, 2, ROWS)}
+
+
+def released(rows: dict[str, NDArray[np.int64]], epsilon: float, schema: Schema = LEVELLED) -> Release:
+    return release_rows(pa.table(rows), Offer(schema, RECIPES["auto"], Budget(epsilon, 1e-5)))
+
+
+def bins_of(mixture: Mixture, rows: dict[str, NDArray[np.int64]]) -> NDArray[np.int64]:
+    block = mixture.block
+    codes = mixture.release.embedding.design.codec.encode(pa.table(rows))
+    columns = [grid.bins[block.ladders[name].cells(codes[name])] for name, grid in block.grids.items()]
+    return np.stack(columns, axis=1).astype(np.int64)
+
+
+def test_what_long_rows_lose_is_what_is_wanting() -> None:
+    """Released pairs and what the rows themselves lose by the limit make up all of the rows, but for noise."""
+    rows = skewed()
+    mixture = Mixture(released(rows, 5.0), 10)
+    block, target, bins = mixture.block, mixture.target, bins_of(mixture, rows)
+    noise = 1 / np.sqrt(target.pairs[1].max())
+    assert block.limited
+    counted = block.usually_counted(list(bins.T))
+    assert 0 < (counted < WHOLE).mean() < 0.9
+    columns, pairs = withheld(mixture, ModelRows(rows["y"], bins, 1 - counted / WHOLE))
+    hot = np.zeros((ROWS, sum(block.sizes)))
+    hot[np.arange(ROWS)[:, None], bins + np.array(target.starts[:-1])] = 1
+    for label in (0, 1):
+        centred = hot[rows["y"] == label] - target.centres
+        seen = target.pairs[1][label] > 0
+        assert np.abs(target.pairs[0][label] - centred.T @ centred)[seen].max() > 10 * noise
+        assert np.abs(target.pairs[0][label] + pairs[label] - centred.T @ centred)[seen].max() < 6 * noise
+        assert np.abs(target.columns[0][label] + columns[label] - hot[rows["y"] == label].sum(axis=0)).max() < 60 * noise
+
+
+def test_rows_of_a_mixture_fill_its_components_and_bins() -> None:
+    mixture = Mixture(released(skewed(), 5.0), 20)
+    mixture.begin(torch.Generator().manual_seed(0))
+    rows = model_rows(mixture, np.random.default_rng(0))
+    with torch.no_grad():
+        first = (mixture.weights @ mixture.probabilities()[0]).numpy()
+    drawn = np.bincount(rows.bins[:, 0], minlength=len(first)) / len(rows.owner)
+    assert np.abs(drawn - first).max() < 0.01
+    assert 0 <= rows.lost.min() <= rows.lost.max() < 1
+
+
+def test_synthetic_pairs_are_not_too_few_where_rows_count_for_less() -> None:
+    """Without what is put back, levels beside zero would come together a fifth too seldom."""
+    rows = skewed()
+    release = released(rows, 3.0)
+    assert Mixture(release, 4).target.kept < 0.99
+    made = fit(release, replace(MIXTURE, components=100), seed=0).sample(ROWS).to_pydict()
+    wanted = np.mean((rows["a"] > 0) & (rows["b"] > 0))
+    assert abs(np.mean((np.array(made["a"]) > 0) & (np.array(made["b"]) > 0)) / wanted - 1) < 0.15
+
+
+def test_where_noise_is_small_rows_count_in_full() -> None:
+    assert not Mixture(released(skewed(), 1e6), 4).block.limited
+
+
+def test_a_pair_that_stands_out_is_kept_and_noise_is_not() -> None:
+    """The mixture knows nothing of a cell in which two columns meet more often; the release does."""
+    chance = np.random.default_rng(1)
+    rows = {name: chance.integers(0, LEVELS, ROWS) for name in NAMES} | {"y": chance.integers(0, 2, ROWS)}
+    both = chance.random(ROWS) < 0.06
+    rows["a"], rows["b"] = np.where(both, 1, rows["a"]), np.where(both, 3, rows["b"])
+    mixture = Mixture(released(rows, 2.0), 4)
+    bins, starts = bins_of(mixture, rows), np.array(mixture.target.starts)
+    held = [np.bincount((bins[rows["y"] == label] + starts[:-1]).ravel(), minlength=starts[-1]) for label in (0, 1)]
+    with torch.no_grad():
+        mixture.logits.copy_(torch.from_numpy(np.array(held) + 1e-3).log()[mixture.owners])
+    found = remainder(mixture).pairs
+    cell = found[:, starts[0] + 1, starts[1] + 3]
+    noise = 1 / np.sqrt(mixture.target.pairs[1].max())
+    elsewhere = np.abs(found[:, starts[2] : starts[3], starts[3] :])
+    assert (cell > 20 * noise).all()
+    assert elsewhere.max() < 10 * noise, "a sample's own chance is no noise of the release, and may stay"
+    assert np.median(elsewhere) < noise
+    assert (found == found.swapaxes(1, 2)).all()
+
+
+def test_classes_lie_inside_bins_as_they_do_in_the_release() -> None:
+    """A number's seldom values end in 1 in one class and in 6 in the other, and no bin is that narrow."""
+    schema = parse_schema(
+        {
+            "label": "y",
+            "columns": {
+                "sum": {"kind": "number", "lower": 0, "upper": 999, "step": 1, "spikes": [0]},
+                **{name: {"kind": "category", "levels": [0, 1, 2]} for name in "abc"},
+                "y": {"kind": "category", "levels": [0, 1]},
+            },
+        }
+    )
+    chance = np.random.default_rng(2)
+    y = chance.integers(0, 2, 20_000)
+    values = 10 * chance.integers(20, 90, 20_000) + np.where(y == 1, 1, 6)
+    rows = {name: chance.integers(0, 3, 20_000) for name in "abc"} | {
+        "sum": np.where(chance.random(20_000) < 0.85, 0, values),
+        "y": y,
+    }
+    release = released(rows, 5.0, schema)
+    assert release.embedding.design.arrays()["interactions.sharpness"][0, 1] > 0
+    made = fit(release, replace(MIXTURE, iterations=100, components=50), seed=0).sample(20_000).to_pydict()
+    drawn, label = np.array(made["sum"]), np.array(made["y"])
+    for own, last in ((1, 1), (0, 6)):
+        seldom = drawn[(label == own) & (drawn > 0)]
+        assert np.mean(seldom % 10 == last) > 0.6
