@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,8 +26,9 @@ from dp_accounting.rdp import RdpAccountant
 
 from dpearl.codec import Codec
 from dpearl.coded import Coded, bin_count
+from dpearl.design import embedding_design
 from dpearl.privacy import Budget
-from dpearl.schema import parse_schema
+from dpearl.schema import Number, Schema, parse_schema
 from dpearl.settings import Omega, Settings
 from dpearl.utility import paper_classifiers
 
@@ -48,8 +49,21 @@ def test_the_paper_s_noise_is_more_than_exact_composition_asks_for() -> None:
 
 
 def test_octaves_are_all_that_differs_from_ours() -> None:
-    assert Method.OCTAVES.recipe == replace(Method.OURS.recipe, octaves=6)
+    assert asdict(Method.OCTAVES.recipe) == {**asdict(Method.OURS.recipe), "octaves": 6, "reach": 12}
     assert (Method.OCTAVES.omega, Method.OCTAVES.budget(1.0)) == (Method.OURS.omega, Method.OURS.budget(1.0))
+
+
+@pytest.mark.parametrize(("scale", "octaves"), [(20.0, 6), (64 / 12, 6), (1.0, math.log2(12)), (1 / 12, 0), (0.01, 0)])
+def test_octaves_end_at_their_reach(scale: float, octaves: float) -> None:
+    """However small the scale, no frequency is raised beyond what one of 12 radians would be."""
+    recipe, plain = (replace(method.recipe, frequencies=2000) for method in (Method.OCTAVES, Method.OURS))
+    assert recipe.octaves_above(scale) == pytest.approx(octaves)
+    assert plain.octaves_above(scale) == 0
+    schema = Schema(columns={"x": Number(lower=0, upper=1)})
+    designs = (embedding_design(schema, own, scale, seed=0) for own in (recipe, plain))
+    raised, flat = (abs(design.block("characteristic").arrays()["lines"]) for design in designs)
+    ratio = raised[flat > 100] / flat[flat > 100]
+    assert np.log2(ratio.max()) == pytest.approx(octaves, abs=0.05)
 
 
 @pytest.mark.parametrize(("method", "share"), [(Method.PRINTED, 0.5), (Method.PRINTED_PLAIN, 0.5), (Method.OURS, 0.05)])
@@ -299,15 +313,28 @@ def test_a_grid_of_samples_has_a_line_for_each_class(tmp_path: Path) -> None:
     assert not figure._beside([tmp_path / "none.png"], tmp_path / "both.png")
 
 
+def test_the_second_table_of_scales_is_all_numbers() -> None:
+    columns = scales.schema(scales.FEW_COLUMNS).columns
+    assert [type(column) for column in columns.values()].count(Number) == len(columns) - 1 == scales.FEW_COLUMNS - 1
+    assert people_spread() < 0.15, "narrow within its bounds, as Credit is"
+
+
+def people_spread() -> float:
+    rows = scales.people(scales.FEW_COLUMNS, 2000, seed=0).drop_columns("label")
+    return float(np.mean([np.std(column.to_numpy()) / 12 for column in rows.columns]))
+
+
 def test_powers_and_resolutions_are_listed_once() -> None:
     assert [run["dimensions"] for run in power.runs()] == [*power.DIMENSIONS]
     assert [run["seed"] for run in resolution.runs()] == [0, 1]
 
 
-@pytest.mark.parametrize("scale", [scales.NORMAL, "up to six octaves above"])
-def test_frequencies_are_tried_on_rows_that_are_made_up(scale: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    few = replace(scales.task(), frequencies=20, settings=Settings(iterations=2, batch=50, generator_steps=1), wanted=500)
-    monkeypatch.setattr(scales, "task", lambda: few)
-    found = scales.work({"scale": scale, "seed": 0})
+@pytest.mark.parametrize("scale", [scales.NORMAL, scales.SIX, scales.REACHING])
+@pytest.mark.parametrize("columns", [scales.COLUMNS, scales.FEW_COLUMNS])
+def test_frequencies_are_tried_on_rows_that_are_made_up(columns: int, scale: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    short = Settings(iterations=2, batch=50, generator_steps=1)
+    few = replace(scales.task(columns, 1000), frequencies=20, settings=short, wanted=500)
+    monkeypatch.setattr(scales, "task", lambda columns, rows: few)
+    found = scales.work({"columns": columns, "rows": 1000, "scale": scale, "seed": 0})
     assert {*found} == {"auc", "range", "marginal", "mmd"}
     assert 0 < found["auc"] < 1

@@ -2,14 +2,14 @@
 
 Two privacy settings of ours. `printed` is the paper's: replace-one, half of μ² for the mean pairwise distance, half for the
 characteristic functions, and the noise that Rényi accounting asks for. `ours` spends 5% on the distance and composes exactly.
-On tables a third one of ours has some frequencies at up to six octaves above that scale (`bench.paper.scales`).
+On tables a third one of ours has some frequencies at up to six octaves above that scale, within a reach (`bench.paper.scales`).
 """
 
 from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Any
 
@@ -25,6 +25,30 @@ from dpearl.settings import Omega, Settings
 from dpearl.synthesizer import Synthesizer
 
 DELTA = 1e-5
+
+REACH = 12.0
+"""Radians that a raised frequency turns a number over its range, typically at most: two turns or so."""
+
+
+@dataclass(frozen=True)
+class Reaching(Recipe):
+    """A recipe whose octaves end at a reach.
+
+    A frequency at the scale turns a number by about 1/scale radians over its range. Where rows lie close together, as without
+    categories, that is much already: six octaves above it there is nothing but noise to see, and all numbers that share a
+    frequency with a raised one are lost with it. And where rows are few, the scale itself is noisy, and octaves multiply that.
+    """
+
+    reach: float = REACH
+
+    def octaves_above(self, scale: float) -> float:
+        """All of them, or those that are left between the scale and the reach."""
+        return min(self.octaves, max(0.0, math.log2(self.reach * scale)))
+
+
+def reaching(recipe: Recipe, octaves: float) -> Reaching:
+    """The same recipe, but for octaves within reach."""
+    return Reaching(**{**asdict(recipe), "octaves": octaves})
 
 
 class Method(StrEnum):
@@ -58,10 +82,10 @@ class Method(StrEnum):
 
     @property
     def recipe(self) -> Recipe:
-        """The paper's, at its own shares or at ours, at its own scale or at the octaves of our own recipe."""
+        """The paper's, at its own shares or at ours, at its own scale or at the octaves of our own recipe, within reach."""
         paper = RECIPES["paper"]
         if self is Method.OCTAVES:
-            return replace(paper, octaves=RECIPES["auto"].octaves)
+            return reaching(paper, RECIPES["auto"].octaves)
         return replace(paper, auxiliary_share=0.5) if self.printed else paper
 
     def budget(self, epsilon: float) -> Budget:

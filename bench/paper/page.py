@@ -12,7 +12,7 @@ from bench.paper import complexity, images, power, printed, resolution, scales, 
 from bench.paper.figure import draw_histograms, draw_power, draw_samples
 from bench.paper.method import DELTA, Method, printed_epsilon, printed_multiplier
 from bench.paper.targets import Target, targets
-from bench.paper.words import ADULT, BUDGETS, CREDIT, HEAD, MISSES, POWER, READINGS, SCALES
+from bench.paper.words import ADULT, BUDGETS, CREDIT, FEW, HEAD, MANY, MISSES, POWER, READINGS, SCALES
 
 OUT = Path(__file__).parents[2] / "docs" / "results"
 NAMES = {"mnist": "MNIST", "fashion": "Fashion-MNIST", "adult": "Adult", "credit": "Credit"}
@@ -239,13 +239,15 @@ def _complexity(done: list[Run]) -> Iterator[str]:
 
 def _scales(done: list[Run]) -> Iterator[str]:
     yield SCALES
-    yield line(["frequencies of numbers", "boosting AUC", "range", "marginal", "MMD", "seeds"])
-    yield line(["---"] * 6)
-    for scale in (scales.NORMAL, *scales.OCTAVES):
-        mine = own(done, scale=scale)
-        cells = [spread([run[name] for run in mine], 3, bare=True) for name in ("auc", "range", "marginal")]
-        yield line([scale, *cells, _mmd(mine), str(len(mine))])
-    yield ""
+    for columns, told in ((scales.COLUMNS, MANY), (scales.FEW_COLUMNS, FEW)):
+        yield told
+        yield line(["frequencies of numbers", "boosting AUC", "range", "marginal", "MMD", "seeds"])
+        yield line(["---"] * 6)
+        for scale in scales.TRIED[columns]:
+            mine = own(done, scale=scale, columns=columns)
+            cells = [spread([run[name] for run in mine], 3, bare=True) for name in ("auc", "range", "marginal")]
+            yield line([scale, *cells, _mmd(mine), str(len(mine))])
+        yield ""
 
 
 def _resolution(done: list[Run]) -> Iterator[str]:

@@ -20,8 +20,8 @@ Ours stands there twice, on tables three times, always under replace-one:
 - **ours**: the `paper` recipe of this package. 5% for the distance, exact composition, ε = 1: 3.83 times the sensitivity on the
   characteristic functions.
 - **ours, octaves**, on tables: the same, but of every frequency two numbers, on average, are raised by up to six octaves
-  (`Recipe.octaves`, as in our own recipe), so that their shapes are seen and not their means alone. The constant was chosen on a
-  generated table (below).
+  (`Recipe.octaves`, as in our own recipe), so that their shapes are seen and not their means alone, and by no more octaves than
+  lead to 12 radians over a number's range (`bench.paper.method.Reaching`). Both were chosen on generated tables (below).
 
 DP-MERF spends all of its budget on the embedding. DPGAN and DPCGAN stand under add/remove, as Opacus accounts them, which favours
 them. Independent columns, the floor, are one-way histograms under replace-one. All get the same rows, on the same grid, and all
@@ -52,8 +52,16 @@ frequencies that all see the difference are better than one."""
 
 SCALES = """## Which frequencies see a table
 
-The paper draws all frequencies at one scale. Here is what others see of rows that are made up (`bench/generated.py`, 15 columns,
-11,000 rows; ε = 1, replace-one, 2,000 iterations; `python -m bench.paper scales`), by the distances of the additional table:
+The paper draws all frequencies at one scale. Here is what others see of rows that are made up (`bench/generated.py`; ε = 1,
+replace-one, 2,000 iterations; `python -m bench.paper scales`), by the distances of the additional table. `within reach` raises a
+number by up to six octaves, too, but from 1/D̄ no further than 12 radians over its range.
+"""
+
+MANY = """Numbers and categories, 15 columns, 11,000 rows:
+"""
+
+FEW = """Numbers alone, narrow within their bounds as Credit's are, and a label: 31 columns, 1,740 rows. D̄ is small here, so that
+1/D̄ turns a number by one or two radians already, and noisy, since rows are few: six octaves above it is mostly noise to see.
 """
 
 READINGS = """## How the paper was read

@@ -74,6 +74,10 @@ class Recipe:
         if self.scale is Scale.PAIRWISE and self.relation is not Relation.REPLACE_ONE:
             raise UsageError("the pairwise distance needs the replace-one relation; use --relation replace-one")
 
+    def octaves_above(self, scale: float) -> float:
+        """How far above this scale some numbers are seen: as far as above any. A recipe of one's own may make it depend."""
+        return self.octaves
+
 
 RECIPES = {
     "auto": Recipe("auto", Relation.ADD_REMOVE, Scale.MOMENTS, octaves=6),
@@ -240,7 +244,7 @@ def embedding_design(schema: Schema, recipe: Recipe, scale: float, seed: int) ->
     """The paper's embedding: characteristic functions and the private count."""
     codec, weight = Codec(schema), math.sqrt(1 - recipe.count_share)
     frequencies = recipe.frequencies or FREQUENCIES
-    block = draw_characteristic(codec, frequencies, scale, seed, weight, recipe.octaves)
+    block = draw_characteristic(codec, frequencies, scale, seed, weight, recipe.octaves_above(scale))
     return Design(schema, (Count(codec.classes, math.sqrt(recipe.count_share)), block))
 
 
