@@ -25,6 +25,9 @@ _MANY = 256
 _LEAST = -8.0
 """Deviations below zero where the prior of a remainder starts, as far as above."""
 
+_NEVER = 1e-3
+"""Part of a cell's rows that a group has at least."""
+
 
 @dataclass(frozen=True, eq=False)
 class Remainder:
@@ -113,10 +116,11 @@ def _differing(columns: list[_Cells]) -> list[Floats]:
     apart = [column.apart for column in columns]
     scores = [(rest / noise).ravel() for rest, noise in apart]
     few = [place for place, score in enumerate(scores) if score.size < _MANY]
-    for group in (few, *([place] for place in range(len(scores)) if place not in few)):
+    alone = [[place] for place in range(len(scores)) if place not in few]
+    for group in [few, *alone] if few else alone:
         ends = np.cumsum([scores[place].size for place in group])[:-1]
-        found = likely(np.concatenate([scores[place] for place in group] or [np.zeros(0)]), 1.0, _LEAST)
-        for place, score in zip(group, np.split(found, ends), strict=False):
+        found = likely(np.concatenate([scores[place] for place in group]), 1.0, _LEAST)
+        for place, score in zip(group, np.split(found, ends), strict=True):
             scores[place] = score
     return [_spread(*told) for told in zip(columns, scores, [noise for _, noise in apart], strict=True)]
 
@@ -159,10 +163,6 @@ def _held(mixture: Mixture, rows: ModelRows) -> tuple[Floats, Floats]:
     held = np.bincount(joint.ravel(), minlength=math.prod(shape)).reshape(shape)
     counted = np.bincount(joint.ravel(), np.repeat(1 - rows.lost, joint.shape[1]), math.prod(shape)).reshape(shape)
     return np.asarray(held * (target.rows / len(rows.owner)), np.float64), (counted + 1) / (held + 1)
-
-
-_NEVER = 1e-3
-"""Part of a cell's rows that a group has at least."""
 
 
 def _by_group(column: _Cells, apart: Floats, rows: float) -> list[Floats]:
