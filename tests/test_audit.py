@@ -178,7 +178,7 @@ def test_a_scale_that_reaches_farther_than_it_says_is_caught(
 ) -> None:
     honest = block.sensitivity2
     monkeypatch.setattr(block, "sensitivity2", lambda own, relation, same: honest(own, relation, same) // 10_000)
-    assert (*unit, "all blocks, scale") in failures(chosen=PAIRS[", scale"])
+    assert (*unit, "all blocks, scale") in failures(chosen=PAIRS[", scale"], trials=SUBTLE)
 
 
 def test_modes_that_reach_farther_than_they_say_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
