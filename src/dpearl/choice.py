@@ -30,8 +30,8 @@ no measure by more than a few percent."""
 
 _THIRD, _MOST_COLUMN, _HALF, _SELDOM = 0.35, 2.5, 0.5, 1e-3
 """With more columns each by class takes this part of what its pairs take, up to a most: on generated rows, 1,740 × 31 at ε = 3,
-1.6 in place of 0.8 takes boosting AUC from .766 to .782 (six releases), on 101 columns 5 is no better than 2.5. What is inside bins
-takes at most half as much as pairs, and nothing where so few rows would show."""
+1.6 in place of 0.8 takes boosting AUC from .766 to .782 (six releases), on 101 columns 5 is no better than 2.5. What is inside
+bins takes at most half as much as pairs, and nothing where so few rows would show."""
 
 _CLEAR = 1500.0
 """Rows, in units of a cell's noise, from which on less noise is worth less than rows that count in full: of twice as many, a row
