@@ -144,7 +144,7 @@ def _interactions(block: Head, schema: Head, arrays: Arrays, classes: int) -> Re
     both = [(int(one), int(other)) for one, other in arrays["interactions.pairs"]]
     finer = [own if weight else 0 for own, weight in zip(parts, arrays["interactions.sharpness"][:, 1], strict=True)]
     groups = classes if classes <= 6 else 1
-    values = classes * sum(sizes) + groups * (sum(finer) + sum(sizes[a] * sizes[b] for a, b in both))
+    values = classes * sum(sizes) + groups * (sum(finer) + sum(sizes[a] * sizes[b] for a, b in both)) + 1
     return 2**14 * block["limit"], (1, 4, 4), (values,)
 
 

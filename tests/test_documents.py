@@ -195,9 +195,10 @@ def interactions(made: Release, *rows: np.ndarray[Any, Any]) -> np.ndarray[Any, 
             if finer:
                 inside.append(finer * (2**8 * np.eye(sizes[1][place], dtype=int)[cells[code]] - inner[place] * mine))
         vectors = [*alone, *inside, np.outer(*along).ravel()]
-        length = sum(int(value) ** 2 for vector in vectors for value in vector)
-        weight = min(2**7, math.isqrt(2**14 * limit // max(length, 1)))
-        added.append(np.concatenate([np.outer(weight * np.eye(3, dtype=int)[label], vector).ravel() for vector in vectors]))
+        length = 2**28 + sum(int(value) ** 2 for vector in vectors for value in vector)
+        weight = min(2**7, math.isqrt(2**14 * limit // length))
+        by_class = [np.outer(weight * np.eye(3, dtype=int)[label], vector).ravel() for vector in vectors]
+        added.append(np.concatenate([*by_class, [2**14 * weight]]))
     return np.asarray(np.sum(added, axis=0))
 
 

@@ -12,12 +12,14 @@ import torch
 from numpy.typing import NDArray
 
 from dpearl.design import RECIPES
-from dpearl.drawing import Drawing
+from dpearl.drawing import Drawing, leaning
 from dpearl.mixture import Mixture, inverse
 from dpearl.owner import Offer, release_rows
 from dpearl.privacy import Budget
 from dpearl.remainder import remainder
 from dpearl.schema import Schema, parse_schema
+from dpearl.settings import MIXTURE
+from dpearl.train import fit
 
 NAMES = list("abcde")
 LEVELS = 6
@@ -125,3 +127,49 @@ def test_rows_of_components_keep_what_these_say_of_columns_together() -> None:
 def test_few_rows_can_be_asked_for(rows: int) -> None:
     codes = drawing_of(mixture(2), torch.Generator().manual_seed(7)).draw(torch.zeros(rows, dtype=torch.long))
     assert {len(own) for own in codes.values()} == {rows}
+
+
+def test_components_lean_to_where_they_are_commoner() -> None:
+    """Three bins of a line, not in its order, and one that is no part of it."""
+    along = np.array([2, 0, 1])
+    rising, flat = [0.2, 0.4, 0.1, 0.3], [0.25, 0.25, 0.25, 0.25]
+    lean = leaning(along, np.array([rising, flat, [0.3, 0.1, 0.4, 0.2]], np.float32), np.ones(3, np.float32))
+    assert (lean[0, :3] > 0.2).all()
+    assert np.abs(lean[1, :3]).max() < 0.05
+    assert (lean[2, :3] < -0.2).all()
+    assert (lean[:, 3] == 0).all()
+    steep = leaning(along, np.array([[0, 1, 0, 0], [1, 0, 0, 0]], np.float32), np.ones(2, np.float32))
+    assert np.isfinite(steep).all()
+    assert np.abs(steep).max() <= 3
+
+
+def lined(rows: int = 8000) -> tuple[Schema, pa.Table]:
+    """Two numbers that are nearly the same, of many more values than bins."""
+    chance = np.random.default_rng(0)
+    one = chance.integers(0, 1000, rows)
+    two = np.clip(one + chance.integers(-30, 31, rows), 0, 999)
+    number = {"kind": "number", "lower": 0, "upper": 999, "step": 1}
+    return parse_schema({"columns": {"one": number, "two": number}}), pa.table({"one": one, "two": two})
+
+
+def test_rows_lean_inside_their_bins_and_histograms_stay() -> None:
+    """Inside a bin of one number, those whose other number is larger are larger, too; how many have which value is the same."""
+    declared, rows = lined()
+    release = release_rows(rows, Offer(declared, RECIPES["auto"], Budget(5.0, 1e-5)))
+    model = fit(release, replace(MIXTURE, components=200, iterations=200), seed=0)
+    made = model.generator
+    assert isinstance(made, Mixture)
+    (bins, _), found = (grid.bins.astype(np.int64) for grid in made.block.grids.values()), []
+    for leans in (True, False):
+        drawing = Drawing(made, remainder(made), torch.Generator().manual_seed(3))
+        drawing._lean = drawing._lean if leans else [np.zeros_like(own) for own in drawing._lean]
+        found.append(drawing.draw(torch.zeros(20_000, dtype=torch.int64)))
+    together = []
+    for codes in found:
+        one, own = codes["one"].astype(float), bins[codes["one"]]
+        inside = one - (np.bincount(own, one) / np.maximum(np.bincount(own), 1))[own]
+        other = codes["two"] - (np.bincount(own, codes["two"]) / np.maximum(np.bincount(own), 1))[own]
+        together.append(np.corrcoef(inside, other)[0, 1])
+    assert together[0] > 0.04 > abs(together[1])
+    histograms = [np.bincount(codes["one"] // 10, minlength=101) for codes in found]
+    assert np.abs(histograms[0] - histograms[1]).sum() < 0.02 * 20_000

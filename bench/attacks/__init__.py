@@ -198,7 +198,7 @@ def noisy_leaning(release: Release) -> NDArray[np.float64]:
     """For each street, how many more rows say yes than no, beyond the average street, as the release itself has it."""
     block = release.embedding.design.find(Pairs)
     assert block is not None
-    table = release.embedding.sums["interactions"][block.places[-1]].reshape(block.sizes)
+    (table,) = block.tables(release.embedding.sums["interactions"])[0]
     streets = block.names.index("street")
     cells = table if streets == 0 else table.T
     return np.asarray(cells[:, 1] - cells[:, 0], np.float64)

@@ -18,6 +18,9 @@ from dpearl.measurement import Measurement
 
 Floats = NDArray[np.float64]
 
+Rung = tuple[Floats, Floats]
+"""Noisy counts of the cells of a rung, and the standard deviation of each one's noise."""
+
 _SEEN, _ROUNDS = 8.0, 100
 """A count of eight times its noise is certainly there. After a hundred rounds a prior hardly moves; 300 change no figure."""
 
@@ -38,31 +41,59 @@ def column_counts(measured: Measurement, rows: float) -> dict[str, Floats]:
     noisy, noise = measured.sums["singles"] / UNIT, measured.sigmas["singles"] / UNIT
     found = {}
     for name, ladder in block.ladders.items():
-        rungs = [(noisy[block.places[name, rung]], noise) for rung in range(len(ladder.lines))]
-        found[name] = down(ladder, rungs, max(rows, 1.0))
+        found[name] = down(ladder, rungs_of(block, name, noisy, noise), max(rows, 1.0))
     return found
 
 
-def down(ladder: Ladder, rungs: Sequence[tuple[Floats, float]], rows: float) -> Floats:
-    """Counts from every rung's, each with its noise: the coarsest as a whole, then each cell's rows over those inside it."""
-    noisy, noise = rungs[0]
+def rungs_of(block: Singles, name: str, noisy: Floats, noise: float) -> list[Rung]:
+    """A column's counts at all its resolutions, as they were measured."""
+    places = [block.places[name, rung] for rung in range(len(block.ladders[name].lines))]
+    return [(noisy[place], np.full(place.stop - place.start, noise)) for place in places]
+
+
+def down(ladder: Ladder, rungs: Sequence[Rung], rows: float) -> Floats:
+    """Counts from those of every rung: the coarsest as a whole, then each cell's rows over those inside it."""
+    (noisy, noise), *finer = upwards(ladder, rungs)
     if ladder.column.one_hot:
         return _shared(np.array([rows]), np.maximum(likely(noisy, noise, 0.0), 0), np.zeros(len(noisy), np.int64))
     counts = simplex(_smooth(noisy, ladder.lines[0], noise), rows)
-    for rung, (noisy, noise) in enumerate(rungs[1:], start=1):
+    for rung, (noisy, noise) in enumerate(finer, start=1):
         line = ladder.lines[rung]
         drafts = _standing_out(noisy, line, noise) if line == ladder.points else _smooth(noisy, line, noise)
         counts = _shared(counts, np.maximum(drafts, 0), ladder.parents(rung))
     return counts
 
 
-def _standing_out(noisy: Floats, line: int, noise: float) -> Floats:
+def upwards(ladder: Ladder, rungs: Sequence[Rung]) -> list[Rung]:
+    """Every rung with what finer ones add up to in its cells, each by its precision: least squares from the leaves of a tree (Hay
+    et al. 2010)."""
+    found = [rungs[-1]]
+    for rung in reversed(range(len(rungs) - 1)):
+        found.insert(0, joined(rungs[rung], gathered(found[0], ladder.parents(rung + 1), ladder.sizes[rung])))
+    return found
+
+
+def gathered(cells: Rung, parents: NDArray[np.int64], size: int) -> Rung:
+    """What cells add up to in those that they lie in; noise that is independent adds up by its squares."""
+    counts, noise = cells
+    return np.bincount(parents, counts, size).astype(np.float64), np.sqrt(np.bincount(parents, noise**2, size))
+
+
+def joined(one: Rung, other: Rung) -> Rung:
+    """Two measurements of the same cells."""
+    precisions = [1 / noise**2 for _, noise in (one, other)]
+    together = precisions[0] + precisions[1]
+    return (one[0] * precisions[0] + other[0] * precisions[1]) / together, 1 / np.sqrt(together)
+
+
+def _standing_out(noisy: Floats, line: int, noise: Floats) -> Floats:
     """Counts of single values: what is smooth along the line, and what stands out of it."""
-    base = np.maximum(denoised(_apart(noisy[:line], noise)[1], noise), 0)
-    return np.concatenate([base + likely(noisy[:line] - base, noise, -_SEEN), noisy[line:]])
+    usual = float(np.median(noise[:line]))
+    base = np.maximum(denoised(_apart(noisy[:line], usual)[1], usual), 0)
+    return np.concatenate([base + likely(noisy[:line] - base, noise[:line], -_SEEN), noisy[line:]])
 
 
-def likely(noisy: Floats, noise: float, least: float) -> Floats:
+def likely(noisy: Floats, noise: Floats | float, least: float) -> Floats:
     """Expected counts under the prior that makes all of them together most likely: empirical Bayes (Robbins 1956) by the
     nonparametric maximum likelihood of Kiefer & Wolfowitz (1956), found by expectation-maximisation on a grid from `least` noises
     up. What is certainly there is left as it is."""
@@ -80,11 +111,12 @@ def likely(noisy: Floats, noise: float, least: float) -> Floats:
     return found * noise
 
 
-def _smooth(noisy: Floats, line: int, noise: float) -> Floats:
+def _smooth(noisy: Floats, line: int, noise: Floats) -> Floats:
     """Counts along a line without what noise explains; values that stand out of their neighbours stay as they are, and so do
     the levels, which come after the line."""
-    lone, counts = _apart(noisy[:line], noise)
-    return np.concatenate([np.where(lone, noisy[:line], denoised(counts, noise)), noisy[line:]])
+    usual = float(np.median(noise[:line]))
+    lone, counts = _apart(noisy[:line], usual)
+    return np.concatenate([np.where(lone, noisy[:line], denoised(counts, usual)), noisy[line:]])
 
 
 def _apart(counts: Floats, noise: float) -> tuple[NDArray[np.bool_], Floats]:

@@ -34,6 +34,13 @@ _PULL = 0.3
 _AT_ONCE = 64
 """Rows that are drawn again at a time: more would all go where rows are wanting, and overshoot."""
 
+_TIMES = 2
+"""How often every column is drawn again. On Adult the TV of three columns is .0476 after one time, .0475 after two and four."""
+
+_STEEPEST, _PLAIN = 3.0, 0.1
+"""Most nats that a component's rows may lean over a bin, and the part of each component that is taken to be like all rows, so
+that hardly any rows next door are not taken for a wall."""
+
 
 class Drawing:
     """Rows of one sample, some at a time, and what these owe to those that come after."""
@@ -48,6 +55,9 @@ class Drawing:
         self._owners = mixture.owners.numpy()
         columns = zip(mixture.block.grids.items(), rest.insides, strict=True)
         self._inside = [[Inside.of(mixture.block.ladders[name], grid, own) for own in counts] for (name, grid), counts in columns]
+        grids = zip(mixture.block.grids.items(), parts, strict=True)
+        along = [(_along(mixture.block.ladders[name], grid), part) for (name, grid), part in grids]
+        self._lean = [leaning(own, part, mixture.weights.numpy()) for own, part in along]
         places = np.concatenate([np.arange(*mixture.target.starts[column : column + 2]) for column in self._free])
         self._beyond = rest.pairs[:, places[:, None], places].astype(np.float32)
         self._owed = np.zeros_like(self._beyond)
@@ -66,24 +76,24 @@ class Drawing:
             given = bins[int(self._mixture.parents[column])]
             bins[column] = inverse(table.numpy()[given], self._even(given))
         group = asked if len(self._owed) > 1 else np.zeros_like(asked)
-        columns = zip(self._mixture.block.names, self._inside, bins, strict=True)
-        return {name: self._placed(inside, own, group) for name, inside, own in columns}
+        columns = zip(self._mixture.block.names, self._inside, self._lean, bins, strict=True)
+        return {name: self._placed(inside, own, group, lean[component, own]) for name, inside, lean, own in columns}
 
-    def _placed(self, inside: list[Inside], bins: Places, group: Places) -> Codes:
-        """A code for every row, inside its bin as its group lies there."""
-        share = self._even(bins * len(inside) + group)
+    def _placed(self, inside: list[Inside], bins: Places, group: Places, lean: Matrix) -> Codes:
+        """A code for every row, inside its bin as its group lies there; rows that lean to one end have codes nearer to it."""
+        share = self._even(bins * len(inside) + group, _leant(self._chance.random(len(bins)), lean))
         codes = inside[0].place(bins, share)
         for place, own in enumerate(inside[1:], start=1):
             rows = np.flatnonzero(group == place)
             codes[rows] = own.place(bins[rows], share[rows])
         return codes
 
-    def _even(self, group: Places) -> Floats:
-        """A share of the unit interval for each row, spread evenly over the rows of its group, in no order."""
-        order = np.lexsort((self._chance.random(len(group)), group))
+    def _even(self, group: Places, order: Floats | None = None) -> Floats:
+        """A share of the unit interval for each row, spread evenly over the rows of its group, in this order or in none."""
+        ranked = np.lexsort((self._chance.random(len(group)) if order is None else order, group))
         sizes = np.bincount(group, minlength=1)
         rank = np.empty(len(group))
-        rank[order] = np.arange(len(group)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        rank[ranked] = np.arange(len(group)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
         return np.asarray((rank + self._chance.random(len(group))) / sizes[group])
 
     def _balanced(self, classes: Places, component: Places) -> Places:
@@ -106,7 +116,7 @@ class Drawing:
         prices = np.asarray(1 / np.sqrt(expected + 1), np.float32)
         for start, stop in pairwise(starts):
             prices[start:stop, start:stop] = 0
-        for column in self._chance.permutation(len(sizes)):
+        for column in np.concatenate([self._chance.permutation(len(sizes)) for _ in range(_TIMES)]):
             own = slice(starts[column], starts[column + 1])
             with np.errstate(divide="ignore"):
                 logs = np.log(self._parts[column])[component]
@@ -141,6 +151,35 @@ class Drawing:
 
     def _portions(self, rows: int) -> Iterator[Places]:
         yield from np.array_split(self._chance.permutation(rows), math.ceil(rows / _AT_ONCE))
+
+
+def _along(ladder: Ladder, grid: Grid) -> Places:
+    """Bins that are stretches of a line, in its order."""
+    line = 0 if ladder.column.one_hot else ladder.lines[-1]
+    places, bins = np.arange(line), grid.bins[:line].astype(np.int64)
+    held = np.bincount(bins, minlength=grid.size)
+    stretches = np.flatnonzero(held > 1)
+    return np.asarray(stretches[np.argsort(np.bincount(bins, places, grid.size)[stretches] / held[stretches])])
+
+
+def leaning(along: Places, parts: Matrix, weights: Matrix) -> Matrix:
+    """How steeply the rows of each component lean over each bin, in nats from its lower to its upper end.
+
+    A component that is commoner in the bin above than in the one below is commoner at the upper end than at the lower, too: its
+    density over that of all rows is taken to be as steep inside a bin as from the bin before to the one after.
+    """
+    lean = np.zeros_like(parts)
+    if len(along) > 1:
+        usual = np.maximum(weights @ parts / weights.sum(), 1e-12)
+        logs = np.log((1 - _PLAIN) * parts / usual + _PLAIN)[:, along]
+        lean[:, along] = np.clip(np.gradient(logs, axis=1), -_STEEPEST, _STEEPEST)
+    return lean
+
+
+def _leant(even: Floats, lean: Matrix) -> Floats:
+    """Even shares of the unit interval moved to a density of exp(lean · share)."""
+    steep = np.where(np.abs(lean) > 1e-6, lean, 1e-6)
+    return np.asarray(np.log1p(even * np.expm1(steep)) / steep)
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from dpearl.density import Floats
 from dpearl.distance import proportions, some_rows
-from dpearl.embeddings.marginals import SIDE, UNIT, WHOLE, Pairs, Singles
+from dpearl.embeddings.marginals import EACH, SIDE, UNIT, Pairs, Singles
 from dpearl.grid import made_of
 from dpearl.release import Measurement, Release
 
@@ -35,9 +35,6 @@ _HIDDEN = 0.05
 
 _LIKE_NOISE = 1.5
 """χ² over its number of values that counts of nothing hardly ever reach; of few values, four standard deviations of it."""
-
-_SOME = 2**12
-"""Rows of each class that tell what rows count for on average, to within a thousandth."""
 
 _COMMON = 0.8
 """A column that is nearly always the same is determined by anything; nothing is gained by saying so."""
@@ -55,7 +52,7 @@ class PairTarget:
 
     `singles` (bins), `columns` (classes × bins) and `pairs` (classes or 1 × bins × bins), over the bins of all columns side by
     side and the classes that rows may come back with. Pairs are counts of rows of which `centres` (bins) are taken off. Rows that
-    were too long count for less in both (`withheld`); `kept` is what rows count for on average, were columns independent.
+    were too long count for less in both (`withheld`); `kept` is what rows count for on average.
     """
 
     rows: float
@@ -110,20 +107,8 @@ def pair_target(release: Release) -> PairTarget:
         pairs[0, :, rows, across], pairs[0, :, across, rows] = table[seen], table[seen].swapaxes(1, 2)
         pairs[1, :, rows, across], pairs[1, :, across, rows] = noise**-2, noise**-2
     known = (columns, np.broadcast_to((sharp / noise) ** 2, columns.shape))
-    kept = _kept(block, columns, shares)
+    kept = float(np.clip(counts[-1] * UNIT / EACH / total, 0, 1)) if block.limited else 1.0
     return PairTarget(total, shares, block.sizes, _singles(release, block), known, (pairs[0], pairs[1]), centres, kept)
-
-
-def _kept(block: Pairs, columns: Floats, shares: Floats) -> float:
-    """What rows count for on average, as a part of WHOLE, were columns independent in each class."""
-    if not block.limited:
-        return 1.0
-    chance, counted = np.random.default_rng(0), []
-    for share, own in zip(shares, columns, strict=True):
-        parts = np.split(np.maximum(own, 1e-9), np.cumsum(block.sizes)[:-1])
-        bins = [inverse(np.tile(part, (_SOME, 1)), chance.random(_SOME)) for part in parts]
-        counted.append(share * block.usually_counted(bins).mean() / WHOLE)
-    return float(np.sum(counted) / shares.sum())
 
 
 def pairs_of(release: Release) -> Pairs:

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from dpearl.density import Floats, down, likely
+from dpearl.density import Floats, Rung, down, gathered, joined, likely, rungs_of
 from dpearl.embeddings.marginals import SIDE, UNIT, Side, Singles
 from dpearl.grid import Ladder
 from dpearl.mixture import Mixture, single_stage
@@ -79,7 +79,7 @@ class _Cells:
 
     ladder: Ladder
     side: Side
-    rungs: list[tuple[Floats, float]]
+    rungs: list[Rung]
     seen: Floats
     noise: Floats
     held: Floats
@@ -145,11 +145,10 @@ def _columns(mixture: Mixture, rows: ModelRows) -> list[_Cells]:
     found = []
     for column, ((name, side), inside) in enumerate(zip(block.sides.items(), block.insides(again), strict=True)):
         own, ladder = slice(target.starts[column], target.starts[column + 1]), block.ladders[name]
-        rungs = [(noisy[first.places[name, rung]], noise) for rung in range(len(ladder.lines))]
         held = means[:, own][:, side.owner]
         sharper = max(side.finer, 1) / SIDE * kept[:, own][:, side.owner]
         cells = (inside[seen] if side.finer else 0) / sharper + side.inner / SIDE * held
-        found.append(_Cells(ladder, side, rungs, cells, finer / sharper, held))
+        found.append(_Cells(ladder, side, rungs_of(first, name, noisy, noise), cells, finer / sharper, held))
     return found
 
 
@@ -168,7 +167,7 @@ def _held(mixture: Mixture, rows: ModelRows) -> tuple[Floats, Floats]:
 def _by_group(column: _Cells, apart: Floats, rows: float) -> list[Floats]:
     """A column's finest cells in each group."""
     side, whole = column.side, column.held.sum(axis=0)
-    finest = down(column.ladder, _joined(column), rows)
+    finest = down(column.ladder, _with_cells(column), rows)
     parts = np.bincount(side.cells.bins, finest, side.cells.size)
     within = np.bincount(side.owner, parts, side.grid.size)[side.owner]
     whole = np.where(within > 0, parts * whole / np.maximum(within, 1e-9), side.inner / SIDE * whole)
@@ -179,20 +178,16 @@ def _by_group(column: _Cells, apart: Floats, rows: float) -> list[Floats]:
     return [spread * own[mine] for own in groups]
 
 
-def _joined(column: _Cells) -> list[tuple[Floats, float]]:
-    """Rungs of single columns; the finest that cells nest in takes on what cells add up to there, each by its precision."""
+def _with_cells(column: _Cells) -> list[Rung]:
+    """Rungs of single columns; the finest that cells nest in takes on what cells add up to there."""
     side, ladder, rungs = column.side, column.ladder, column.rungs
     if not side.finer:
         return rungs
     nested = [own for own in map(ladder.ancestors, range(len(rungs))) if _nest(side.cells.bins, own)]
-    parent = np.zeros(side.cells.size, np.int64)
-    parent[side.cells.bins] = nested[-1]
-    (first, noise), size = rungs[len(nested) - 1], ladder.sizes[len(nested) - 1]
-    second = np.bincount(parent, column.seen.sum(axis=0), size)
-    precision = 1 / np.bincount(parent, (column.noise**2).sum(axis=0), size)
-    both = (first / noise**2 + second * precision) / (1 / noise**2 + precision)
-    left = float(np.median(1 / np.sqrt(1 / noise**2 + precision)))
-    return [*rungs[: len(nested) - 1], (both, left), *rungs[len(nested) :]]
+    parents, last = np.zeros(side.cells.size, np.int64), len(nested) - 1
+    parents[side.cells.bins] = nested[last]
+    seen = column.seen.sum(axis=0), np.sqrt((column.noise**2).sum(axis=0))
+    return [*rungs[:last], joined(rungs[last], gathered(seen, parents, ladder.sizes[last])), *rungs[last + 1 :]]
 
 
 def _nest(cells: NDArray[np.uint16], others: Places) -> bool:

@@ -34,6 +34,10 @@ UNIT = SIDE**2
 WHOLE = 2**7
 """What a row counts for in pairs, unless it is too long."""
 
+EACH = UNIT // 4
+"""What every row adds to the last value, as often as it counts: rows are next to no longer for it, and four times a cell's
+noise is spread over all cells of a table, by what is expected in each."""
+
 MOST_LIMIT, MOST_SHARP = 2**48, 2**12
 """Ends of what is computed in 64 bits: WHOLE² times the longest row, and squares of what makes a column sharper."""
 
@@ -151,7 +155,8 @@ def even_side(grid: Grid) -> Side:
 
 @dataclass(frozen=True, eq=False)
 class Pairs(_Counts):
-    """Every column by class, and pairs of columns on their grids, by class where there are few, as `Side`s see them.
+    """Every column by class, and pairs of columns on their grids, by class where there are few, as `Side`s see them; and EACH
+    for every row, which tells what rows count for.
 
     A row whose vector is longer than the `limit` allows counts for less than WHOLE: its weight is the largest integer a such that
     a² · length² ≤ WHOLE² · limit, computed in integers. So no row whatever is longer than WHOLE·√limit, and neither centres nor
@@ -187,10 +192,10 @@ class Pairs(_Counts):
 
     @cached_property
     def places(self) -> list[slice]:
-        """Where each marginal lies in the vector: the columns, what is inside their bins, the pairs."""
+        """Where each marginal lies in the vector: the columns, what is inside their bins, the pairs, and all rows."""
         cells = [self.classes_seen * size for size in self.sizes]
         cells += [self.groups * side.cells.size if side.finer else 0 for side in self.sides.values()]
-        cells += [self.groups * self.sizes[one] * self.sizes[other] for one, other in self.pairs]
+        cells += [*(self.groups * self.sizes[one] * self.sizes[other] for one, other in self.pairs), 1]
         stops = np.cumsum(cells).tolist()
         return [slice(stop - size, stop) for size, stop in zip(cells, stops, strict=True)]
 
@@ -227,6 +232,7 @@ class Pairs(_Counts):
         for (one, other), place in zip(self.pairs, pairs, strict=True):
             counts = _counts((group, bins[one], bins[other]), (self.groups, self.sizes[one], self.sizes[other]), counted)
             sums[place] = _centred(_centred(counts, centres[one], 1), centres[other], 2).ravel()
+        sums[-1] = EACH * counted.sum()
         return sums
 
     def usually_counted(self, bins: Sequence[Whole]) -> Whole:
@@ -240,8 +246,8 @@ class Pairs(_Counts):
         """
         lengths2 = np.stack([side.lengths2[own] for side, own in zip(self.sides.values(), bins, strict=True)], axis=1)
         floats = lengths2.astype(np.float64)
-        length2 = alone2 + ((floats @ self._met) * floats).sum(axis=1).astype(np.int64)
-        return np.asarray(np.sqrt(np.minimum(self.norm2 // np.maximum(length2, 1), WHOLE**2)), np.int64)
+        length2 = EACH**2 + alone2 + ((floats @ self._met) * floats).sum(axis=1).astype(np.int64)
+        return np.asarray(np.sqrt(np.minimum(self.norm2 // length2, WHOLE**2)), np.int64)
 
     @cached_property
     def _met(self) -> NDArray[np.float64]:
@@ -255,7 +261,7 @@ class Pairs(_Counts):
         """No row's vector is longer, whatever the limit."""
         sides = list(self.sides.values())
         most = np.array([int(side.lengths2.max()) for side in sides])
-        return sum(int(side.alone2.max()) for side in sides) + int(most @ self._met.astype(np.int64) @ most)
+        return EACH**2 + sum(int(side.alone2.max()) for side in sides) + int(most @ self._met.astype(np.int64) @ most)
 
     @property
     def limited(self) -> bool:
@@ -265,7 +271,7 @@ class Pairs(_Counts):
     def _parts(self) -> tuple[list[slice], list[slice], list[slice]]:
         """The places of columns, of what is inside their bins, and of pairs."""
         columns = len(self.sizes)
-        return self.places[:columns], self.places[columns : 2 * columns], self.places[2 * columns :]
+        return self.places[:columns], self.places[columns : 2 * columns], self.places[2 * columns : -1]
 
     def columns(self, vector: NDArray[Any]) -> list[NDArray[Any]]:
         """Of a vector of this shape, each column: class × bin."""
@@ -338,7 +344,7 @@ def all_pairs(columns: int) -> NDArray[np.int64]:
 def pairs_of(codec: Codec, rungs: Mapping[str, Ladder], sides: Mapping[str, Side], weight: float) -> Pairs:
     """All pairs of these columns; every row counts in full."""
     made = Pairs(codec.classes, rungs, sides, all_pairs(len(rungs)), 1, weight)
-    return replace(made, limit=max(made.longest2, 1))
+    return replace(made, limit=made.longest2)
 
 
 def public_pairs(codec: Codec, weight: float) -> Pairs:
