@@ -16,7 +16,7 @@ from dpearl.mixture import Mixture
 from dpearl.owner import Offer, release_rows
 from dpearl.privacy import Budget
 from dpearl.release import Release
-from dpearl.remainder import remainder
+from dpearl.remainder import never, remainder
 from dpearl.schema import Schema, parse_schema
 from dpearl.settings import MIXTURE
 from dpearl.train import fit
@@ -156,3 +156,33 @@ def test_classes_lie_inside_bins_as_they_do_in_the_release() -> None:
     for own, last in ((1, 1), (0, 6)):
         seldom = drawn[(label == own) & (drawn > 0)]
         assert np.mean(seldom % 10 == last) > 0.6
+
+
+def excluded() -> dict[str, NDArray[np.int64]]:
+    """Two columns are zero in the same rows, a fifth of them, and have nothing else to do with each other or with the rest."""
+    chance = np.random.default_rng(2)
+    rows = {name: chance.integers(0, LEVELS, ROWS) for name in NAMES} | {"y": chance.integers(0, 2, ROWS)}
+    none = chance.random(ROWS) < 0.2
+    return {**rows, **{name: np.where(none, 0, chance.integers(1, LEVELS, ROWS)) for name in "ab"}}
+
+
+def test_what_never_comes_together_is_found_and_kept_apart() -> None:
+    rows = excluded()
+    release = released(rows, 3.0)
+    target = Mixture(release, 4).target
+    starts, wanted = target.starts, np.zeros((sum(target.sizes), sum(target.sizes)), bool)
+    wanted[starts[0], starts[1] + 1 : starts[1] + LEVELS] = wanted[starts[0] + 1 : starts[0] + LEVELS, starts[1]] = True
+    found = never(target)
+    assert (found == found.T).all()
+    assert found[wanted].all()
+    held = target.columns[0].sum(axis=0) > 0.02 * ROWS
+    assert not (found & ~(wanted | wanted.T) & held & held[:, None]).any()
+    made = fit(release, replace(MIXTURE, components=100), seed=0).sample(ROWS).to_pydict()
+    assert np.mean((np.array(made["a"]) == 0) != (np.array(made["b"]) == 0)) < 0.002
+    assert np.mean(np.array(made["a"]) == 0) == pytest.approx(0.2, abs=0.02)
+
+
+def test_independent_columns_exclude_nothing() -> None:
+    chance = np.random.default_rng(4)
+    rows = {name: chance.integers(0, LEVELS, ROWS) for name in NAMES} | {"y": chance.integers(0, 2, ROWS)}
+    assert not never(Mixture(released(rows, 3.0), 4).target).any()

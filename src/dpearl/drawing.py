@@ -4,7 +4,7 @@ Independent draws scatter: among as many rows as Adult has half as far as the no
 So rows are drawn one by one first, and then again, column by column, given all others: by the probabilities of their component,
 and the less likely a bin, the more rows its pairs have already. That is Gibbs sampling of the mixture with an energy: squares of
 what counts of pairs differ by, each over the root of what is expected: by the mixture, and by what the release says beyond it
-(`remainder`). What is left over is made good by rows that come after.
+(`remainder`), cells that no row is in among them. What is left over is made good by rows that come after.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import combinations, pairwise
 
 import numpy as np
 import torch
@@ -33,6 +33,9 @@ _PULL = 0.3
 
 _AT_ONCE = 64
 """Rows that are drawn again at a time: more would all go where rows are wanting, and overshoot."""
+
+_DEAR, _ROUNDS, _LITTLE = 10.0, 30, 1e-9
+"""Energy of a row where none is; rounds of raking, after which margins hardly move; and what may be divided by."""
 
 _TIMES = 2
 """How often every column is drawn again. On Adult the TV of three columns is .0476 after one time, .0475 after two and four."""
@@ -60,6 +63,7 @@ class Drawing:
         self._lean = [leaning(own, part, mixture.weights.numpy()) for own, part in along]
         places = np.concatenate([np.arange(*mixture.target.starts[column : column + 2]) for column in self._free])
         self._beyond = rest.pairs[:, places[:, None], places].astype(np.float32)
+        self._never = rest.never[places[:, None], places]
         self._owed = np.zeros_like(self._beyond)
 
     def draw(self, classes: Tensor) -> dict[str, Codes]:
@@ -113,7 +117,7 @@ class Drawing:
         hot[np.arange(len(bins))[:, None], bins + starts[:-1]] = 1
         expected = self._expected(group, component)
         over = self._owed[group] + hot.T @ hot - expected
-        prices = np.asarray(1 / np.sqrt(expected + 1), np.float32)
+        prices = np.asarray(np.where(self._never, _DEAR, 1 / np.sqrt(expected + 1)), np.float32)
         for start, stop in pairwise(starts):
             prices[start:stop, start:stop] = 0
         for column in np.concatenate([self._chance.permutation(len(sizes)) for _ in range(_TIMES)]):
@@ -133,7 +137,16 @@ class Drawing:
         share = self._mixture.target.shares[group] if len(self._beyond) > 1 else 1.0
         of_all = len(component) / max(self._mixture.target.rows * share, 1)
         counts = (parts * weights[:, None].astype(np.float32)).T @ parts + np.float32(of_all) * self._beyond[group]
-        return np.asarray(np.maximum(counts, 0))
+        return self._raked(np.where(self._never, 0, np.maximum(counts, 0)), weights @ parts)
+
+    def _raked(self, counts: Matrix, columns: Floats) -> Matrix:
+        """Pairs with cells that no row is in: their rows go to others of the same bins (iterative proportional fitting)."""
+        starts = np.cumsum([0, *(part.shape[1] for part in self._parts)])
+        for down, across in combinations([slice(*ends) for ends in pairwise(starts)], 2):
+            if self._never[down, across].any():
+                counts[down, across] = raked(counts[down, across], columns[down], columns[across])
+                counts[across, down] = counts[down, across].T
+        return counts
 
     def _column(self, hot: Matrix, own: slice, prices: Matrix, over: Matrix, logs: Matrix) -> None:
         """A column's bins drawn again, some rows at a time, in `hot`; `over` is what its pairs have beyond what is expected."""
@@ -151,6 +164,14 @@ class Drawing:
 
     def _portions(self, rows: int) -> Iterator[Places]:
         yield from np.array_split(self._chance.permutation(rows), math.ceil(rows / _AT_ONCE))
+
+
+def raked(table: Matrix, down: Floats, across: Floats) -> Matrix:
+    """A table of these margins, as far as its empty cells let it have them."""
+    for _ in range(_ROUNDS):
+        table = table * (down / np.maximum(table.sum(axis=1), _LITTLE))[:, None]
+        table = table * (across / np.maximum(table.sum(axis=0), _LITTLE))
+    return np.asarray(table, np.float32)
 
 
 def _along(ladder: Ladder, grid: Grid) -> Places:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import permutations
 
 import numpy as np
 import torch
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from dpearl.density import Floats, Rung, down, gathered, joined, likely, rungs_of
 from dpearl.embeddings.marginals import SIDE, UNIT, Side, Singles
 from dpearl.grid import Ladder
-from dpearl.mixture import Mixture, single_stage
+from dpearl.mixture import Mixture, PairTarget, single_stage
 from dpearl.withheld import ModelRows, Places, model_rows, withheld
 
 _MANY = 256
@@ -28,20 +29,52 @@ _LEAST = -8.0
 _NEVER = 1e-3
 """Part of a cell's rows that a group has at least."""
 
+_SURE, _HIDDEN, _MISSED, _LEFT = 4.0, 0.05, 15.0, 1.5
+"""A count of four times its noise is certainly there. Nothing is said to be never where one standard deviation may hide more than
+a twentieth of a bin's rows, where independent columns would have less than fifteen of them there, or where more than one and a
+half are left over. On Adult rows with an occupation and no employer, or the other way round, fall from 1.5% to 0.5%, husbands and
+wives that are not married from 1% to 0.3%; the two-sample AUC from .602 to .600 (four releases)."""
+
 
 @dataclass(frozen=True, eq=False)
 class Remainder:
-    """Rows that pairs have beyond what the mixture expects (group × bin × bin), and rows in the finest cells of each column and
-    group, which say how rows lie inside bins."""
+    """Rows that pairs have beyond what the mixture expects (group × bin × bin), those that no row is in (bin × bin), and rows in
+    the finest cells of each column and group, which say how rows lie inside bins."""
 
     pairs: Floats
+    never: NDArray[np.bool_]
     insides: list[list[Floats]]
 
 
 def remainder(mixture: Mixture) -> Remainder:
     """All that a release adds to its mixture."""
     rows = model_rows(mixture, np.random.default_rng(0))
-    return Remainder(_beyond(mixture, rows), _insides(mixture, rows))
+    return Remainder(_beyond(mixture, rows), never(mixture.target), _insides(mixture, rows))
+
+
+def never(target: PairTarget) -> NDArray[np.bool_]:
+    """Pairs of bins that no row is in, as far as a release can tell: a husband is never single.
+
+    One cell of a pair says little by itself. But where the cells of a bin that are certainly there hold all of its rows, and many
+    would be elsewhere if columns were independent, then nothing is elsewhere.
+    """
+    starts = target.starts
+    found = np.zeros((starts[-1], starts[-1]), bool)
+    for one, other in permutations(range(len(target.sizes)), 2):
+        rows, across = slice(*starts[one : one + 2]), slice(*starts[other : other + 2])
+        if target.pairs[1][0, rows, across].any():
+            found[rows, across] |= _wanting(*target.table(one, other), target.bins(other))
+    return found | found.T
+
+
+def _wanting(table: Floats, noise: float, usual: Floats) -> NDArray[np.bool_]:
+    """Of a table with this noise, cells that no row is in, as far as its lines tell; `usual` is what all rows have across."""
+    sure, rows = table > _SURE * noise, table.sum(axis=1)
+    left = rows - np.where(sure, table, 0).sum(axis=1)
+    spread = noise * np.sqrt(sure.sum(axis=1) + 1)
+    missed = rows * (np.maximum(usual, 0) * ~sure).sum(axis=1) / max(np.maximum(usual, 0).sum(), 1e-9)
+    certain = sure.any(axis=1) & (left <= _LEFT * spread) & (spread <= _HIDDEN * rows) & (missed >= _MISSED * spread)
+    return np.asarray(certain[:, None] & ~sure)
 
 
 def _beyond(mixture: Mixture, rows: ModelRows) -> Floats:
