@@ -85,7 +85,7 @@ SENSITIVITY = [
     _mutant(
         "Rows that are too long count in full",
         "embeddings/marginals.py",
-        "np.minimum(self.norm2 // np.maximum(length2, 1), WHOLE**2)",
+        "np.minimum(self.norm2 // length2, WHOLE**2)",
         "np.full_like(length2, WHOLE**2)",
         "test_marginals.py::test_no_row_is_longer_than_the_limit_and_long_ones_come_near_it",
     ),
@@ -101,6 +101,13 @@ SENSITIVITY = [
         "embeddings/marginals.py",
         "UNIT - 2 * SIDE * self.centres + (self.centres**2).sum()",
         "UNIT - 2 * SIDE * self.centres + self.centres**2",
+        "test_marginals.py::test_sums_are_those_of_the_rows_vectors",
+    ),
+    _mutant(
+        "What every row adds to tell how much it counts for has no length",
+        "embeddings/marginals.py",
+        "length2 = EACH**2 + alone2",
+        "length2 = alone2",
         "test_marginals.py::test_sums_are_those_of_the_rows_vectors",
     ),
     _mutant(
