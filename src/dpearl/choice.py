@@ -23,12 +23,12 @@ from dpearl.measurement import Measurement
 _MOST_CELLS = 2**19
 """Cells of all pairs together: 5 s of noise, 4 MB of release."""
 
-_COLUMN, _MOST_COLUMN = 0.8, 2.5
-"""Squared length of an average row in each column by class, in units of a row that is alone in its bin: as much as in all pairs
-of that column with those before it, within these ends. With 2.5 in place of 0.8, on generated rows, 1,740 × 31 at ε = 3,
-boosting AUC rises from .766 to .782 (six releases each), on 101 columns 5 is no better. On Adult at ε = 1 it comes to 1.7: TV
-of single columns is .0042 then and boosting AUC on training rows .9148; with 0.8, and half as much again for the first look,
-.0045 and .9140 (14 and 12 releases)."""
+_PART, _COLUMN, _MOST_COLUMN = 0.7, 0.8, 2.5
+"""Squared length of an average row in each column by class: this part of that in its pairs with columns before it, within these
+ends, in units of a row that is alone in its bin. With 2.5 in place of 0.8, on generated rows, 1,740 × 31 at ε = 3, boosting AUC
+rises from .766 to .782 (six releases each), on 101 columns 5 is no better. On Adult at ε = 1 it comes to 1.6: TV of single
+columns is .0042 then and boosting AUC on training rows .9148; with 0.8, and half as much again for the first look, .0045 and
+.9140 (14 and 12 releases)."""
 
 _INSIDE, _HALF, _SELDOM, _SHARPEST = 2.0, 0.5, 1e-3, 12.0
 """The same inside its bins, at most half as much as pairs, and nothing where so few rows would show; and how much a squared
@@ -81,7 +81,7 @@ def _limited(pairs: Pairs, counts: Mapping[str, Floats], longer: float) -> Pairs
     along = [_mean(side.lengths2, side.grid.bins, counts[name]) for name, side in pairs.sides.items()]
     together = sum(along[one] * along[other] for one, other in pairs.pairs.tolist())
     each = together / UNIT**2 / len(along)
-    wanted = float(np.clip(each, _COLUMN, _MOST_COLUMN)), min(_INSIDE, _HALF * each)
+    wanted = float(np.clip(_PART * each, _COLUMN, _MOST_COLUMN)), min(_INSIDE, _HALF * each)
     made = replace(pairs, sides={name: _sharpened(side, wanted, counts[name]) for name, side in pairs.sides.items()})
     alone = sum(_mean(side.alone2, side.cells.bins, counts[name]) for name, side in made.sides.items())
     usual = max(math.ceil((EACH**2 + alone + together) * longer), made.longest2 // _SHORTEST)
