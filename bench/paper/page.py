@@ -12,7 +12,7 @@ from bench.paper import complexity, images, power, printed, resolution, scales, 
 from bench.paper.figure import draw_histograms, draw_power, draw_samples
 from bench.paper.method import DELTA, Method, printed_epsilon, printed_multiplier
 from bench.paper.targets import Target, targets
-from bench.paper.words import ADULT, BUDGETS, CREDIT, FEW, HEAD, MANY, MISSES, POWER, READINGS, SCALES
+from bench.paper.words import ADULT, BUDGETS, CREDIT, FEW, HEAD, MANY, MISSES, POWER, REACHED, READINGS, SCALES
 
 OUT = Path(__file__).parents[2] / "docs" / "results"
 NAMES = {"mnist": "MNIST", "fashion": "Fashion-MNIST", "adult": "Adult", "credit": "Credit"}
@@ -64,6 +64,7 @@ def _head(done: dict[str, list[Run]]) -> Iterator[str]:
     yield HEAD.format(exact=exact, multiplier=multiplier)
     yield from _short(done)
     yield "## What was to be reached, at (1, 1e-5)\n"
+    yield REACHED + "\n"
     yield line(["target", "here", "seeds", ""])
     yield line(["---"] * 4)
     for target in targets(done["images"], done["adult"], done["credit"]):

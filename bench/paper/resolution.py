@@ -17,7 +17,7 @@ from dpearl.coded import Coded
 from dpearl.schema import Schema
 from dpearl.settings import TABLES
 
-RELEASED, ITERATIONS, SEEDS = 10_000, 2_000, 2
+RELEASED, ITERATIONS, SEEDS = 10_000, 2_000, 5
 LEARNERS = ("LR", "Decision Tree", "GBM")
 
 
