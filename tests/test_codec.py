@@ -127,6 +127,17 @@ def test_codes_survive_decoding_and_encoding(data: st.DataObject) -> None:
     assert cells.type == codec.natural
 
 
+@pytest.mark.parametrize(
+    "ends", [(9116115311696.0, 1.7976931348623035e308), (1320716.0, 9.999999999999344e305), (5e-324, 1e-300)]
+)
+def test_a_logarithm_reaches_to_the_ends_of_floats(ends: tuple[float, float]) -> None:
+    codec = column_codec(Number(lower=ends[0], upper=ends[1], log=True))
+    codes = np.array([0, 2**15, 2**16 - 1])
+    cells = codec.decode(codes)
+    assert codec.encode(cells).tolist() == codes.tolist()
+    assert (cells[0].as_py(), cells[2].as_py()) == ends
+
+
 def _hidden(column: Column, cells: pa.Array, codes: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Codes that come back as another with the same value: a grid point under a spike, `other` without a name of its own."""
     if isinstance(column, Number):

@@ -45,7 +45,7 @@ def mixture(classes: int, components: int = 30) -> Mixture:
 def drawing_of(made: Mixture, chance: torch.Generator) -> Drawing:
     """By the components alone: to what the release says beyond them, which it was not fitted to, rows do not listen."""
     rest = remainder(made)
-    return Drawing(made, replace(rest, pairs=np.zeros_like(rest.pairs)), chance)
+    return Drawing(made, replace(rest, pairs=np.zeros_like(rest.pairs), never=np.zeros_like(rest.never)), chance)
 
 
 def scatter(made: Mixture, classes: NDArray[np.int64], codes: dict[str, NDArray[np.int64]], by_class: bool) -> float:

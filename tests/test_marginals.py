@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from dpearl import datasets
 from dpearl.choice import chosen_pairs
 from dpearl.codec import Codec
-from dpearl.density import column_counts, denoised, likely, simplex, upwards
+from dpearl.density import column_counts, denoised, gathered, joined, likely, simplex, upwards
 from dpearl.design import RECIPES, Design, Scale, auxiliary_design, load_design, public_design
 from dpearl.embed import embed
 from dpearl.embeddings.marginals import (
@@ -200,6 +200,8 @@ def test_coarse_cells_learn_from_fine_ones() -> None:
         assert (finest[0] == rungs[1][0]).all()
         errors.append((found - coarse) / left)
     assert left[:BINS] == pytest.approx((1 / 40**2 + 1 / 500) ** -0.5)
+    empty = gathered((np.ones(2), np.ones(2)), np.array([0, 0]), 2)
+    assert joined((np.array([5.0, 5.0]), np.ones(2)), empty)[0][1] == 5, "nothing is told of a cell that no finer one lies in"
     assert np.std(errors) == pytest.approx(1, abs=0.03)
 
 

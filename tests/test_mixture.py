@@ -84,7 +84,8 @@ def test_expected_counts_are_those_of_drawn_rows(released: Release) -> None:
     rows, shares = 2**17, mixture.target.shares
     classes = torch.from_numpy(np.random.default_rng(0).choice(len(shares), rows, p=shares))
     rest = remainder(mixture)
-    codes = Drawing(mixture, replace(rest, pairs=np.zeros_like(rest.pairs)), torch.Generator().manual_seed(1)).draw(classes)
+    alone = replace(rest, pairs=np.zeros_like(rest.pairs), never=np.zeros_like(rest.never))
+    codes = Drawing(mixture, alone, torch.Generator().manual_seed(1)).draw(classes)
     bins = [grid.bins[mixture.block.ladders[name].cells(codes[name])] for name, grid in mixture.block.grids.items()]
     starts = mixture.target.starts
     free = [place for place in range(len(bins)) if place not in mixture.tables]

@@ -249,11 +249,12 @@ class NumberCodec(_Line):
     @cached_property
     def _log_grid(self) -> NDArray[np.float64]:
         lower, upper = self._bounds
-        grid = lower * np.exp(np.arange(TOP + 1) / TOP * np.log(upper / lower))
-        exponents = np.floor(np.log10(grid))
-        for exponent in np.unique(exponents):
-            own = exponents == exponent
-            grid[own] = _rounded(grid[own], 10.0**exponent * math.log(upper / lower) / TOP)
+        with np.errstate(over="ignore"):  # at the end, where the upper bound is next to the largest of floats
+            grid = np.minimum(lower * np.exp(np.arange(TOP + 1) / TOP * np.log(upper / lower)), upper)
+            exponents = np.floor(np.log10(grid))
+            for exponent in np.unique(exponents):
+                own = exponents == exponent
+                grid[own] = _rounded(grid[own], 10.0**exponent * (math.log(upper / lower) / TOP))
         grid[0], grid[-1] = lower, upper
         return np.asarray(np.clip(grid, lower, upper))
 
