@@ -74,8 +74,8 @@ def upwards(ladder: Ladder, rungs: Sequence[Rung]) -> list[Rung]:
 
 
 def gathered(cells: Rung, parents: NDArray[np.int64], size: int) -> Rung:
-    """What cells add up to in those that they lie in; noise that is independent adds up by its squares. Nothing is told of those that
-    no cell lies in."""
+    """What cells add up to in those that they lie in; noise that is independent adds up by its squares. Nothing is told of those
+    that no cell lies in."""
     counts, noise = cells
     variances = np.bincount(parents, noise**2, size)
     return np.bincount(parents, counts, size).astype(np.float64), np.sqrt(np.where(variances > 0, variances, np.inf))
