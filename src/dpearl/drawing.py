@@ -38,7 +38,8 @@ _DEAR, _ROUNDS, _LITTLE = 10.0, 30, 1e-9
 """Energy of a row where none is; rounds of raking, after which margins hardly move; and what may be divided by."""
 
 _TIMES = 2
-"""How often every column is drawn again. On Adult the TV of three columns is .0476 after one time, .0475 after two and four."""
+"""How often every column is drawn again: on Adult four times take boosting AUC on training rows from .9143 to .9149 and the TV of
+three columns from .0476 to .0475 (five releases), twice is a good part of that for half of the price."""
 
 _STEEPEST, _PLAIN = 3.0, 0.1
 """Most nats that a component's rows may lean over a bin, and the part of each component that is taken to be like all rows, so
