@@ -56,6 +56,9 @@ class Drawing:
             parts = [part.numpy() for part in mixture.probabilities()]
         self._free = [column for column in range(len(parts)) if column not in mixture.tables]
         self._parts = [parts[column] for column in self._free]
+        self._starts = np.cumsum([0, *(part.shape[1] for part in self._parts)])
+        with np.errstate(divide="ignore"):
+            self._logs = [np.log(part) for part in self._parts]
         self._owners = mixture.owners.numpy()
         columns = zip(mixture.block.grids.items(), rest.insides, strict=True)
         self._inside = [[Inside.of(mixture.block.ladders[name], grid, own) for own in counts] for (name, grid), counts in columns]
@@ -112,8 +115,7 @@ class Drawing:
 
     def _again(self, group: int, component: Places, bins: Places) -> Places:
         """Bins of rows whose pairs are counted together, drawn again in every column."""
-        sizes = [part.shape[1] for part in self._parts]
-        starts = np.cumsum([0, *sizes])
+        starts = self._starts
         hot = np.zeros((len(bins), starts[-1]), np.float32)
         hot[np.arange(len(bins))[:, None], bins + starts[:-1]] = 1
         expected = self._expected(group, component)
@@ -121,11 +123,9 @@ class Drawing:
         prices = np.asarray(np.where(self._never, _DEAR, 1 / np.sqrt(expected + 1)), np.float32)
         for start, stop in pairwise(starts):
             prices[start:stop, start:stop] = 0
-        for column in np.concatenate([self._chance.permutation(len(sizes)) for _ in range(_TIMES)]):
+        for column in np.concatenate([self._chance.permutation(len(self._parts)) for _ in range(_TIMES)]):
             own = slice(starts[column], starts[column + 1])
-            with np.errstate(divide="ignore"):
-                logs = np.log(self._parts[column])[component]
-            self._column(hot, own, prices[:, own], over[:, own], logs)
+            self._column(hot, own, prices[:, own], over[:, own], self._logs[column][component])
             over[own] = over[:, own].T
         self._owed[group] = over
         return np.stack([hot[:, start:stop].argmax(axis=1) for start, stop in pairwise(starts)], axis=1)
@@ -142,8 +142,7 @@ class Drawing:
 
     def _raked(self, counts: Matrix, columns: Floats) -> Matrix:
         """Pairs with cells that no row is in: their rows go to others of the same bins (iterative proportional fitting)."""
-        starts = np.cumsum([0, *(part.shape[1] for part in self._parts)])
-        for down, across in combinations([slice(*ends) for ends in pairwise(starts)], 2):
+        for down, across in combinations([slice(*ends) for ends in pairwise(self._starts)], 2):
             if self._never[down, across].any():
                 counts[down, across] = raked(counts[down, across], columns[down], columns[across])
                 counts[across, down] = counts[down, across].T

@@ -26,11 +26,11 @@ from dpearl.embeddings.marginals import EACH, SIDE, UNIT, Pairs, Singles
 from dpearl.grid import made_of
 from dpearl.release import Measurement, Release
 
-_DETERMINED, _SURE = 0.02, 4.0
+_DETERMINED, SURE = 0.02, 4.0
 """A column is determined by another if at most 2% of the rows, and twice what noise may hide, fall beside the commonest bin of
 each of its bins, and their counts look like noise. A count of four times its noise is certainly more than zero."""
 
-_HIDDEN = 0.05
+HIDDEN = 0.05
 """Share of the rows that noise may hide beside, in one standard deviation; beyond it nothing can be said."""
 
 _LIKE_NOISE = 1.5
@@ -160,9 +160,7 @@ def _beside(target: PairTarget, one: int, other: int) -> float | None:
     rest[np.arange(len(table)), table.argmax(axis=1)] = 0
     cells = table.size - len(table)
     hidden, seen = noise * math.sqrt(cells) / target.rows, float(rest.sum() / target.rows)
-    like_noise = 0 < hidden <= _HIDDEN and (rest**2).sum() <= noise**2 * max(
-        _LIKE_NOISE * cells, cells + 4 * math.sqrt(2 * cells)
-    )
+    like_noise = 0 < hidden <= HIDDEN and (rest**2).sum() <= noise**2 * max(_LIKE_NOISE * cells, cells + 4 * math.sqrt(2 * cells))
     return max(seen, 0) + 2 * hidden if like_noise and seen <= _DETERMINED + 2 * hidden else None
 
 
@@ -174,7 +172,7 @@ def conditional(target: PairTarget, one: int, other: int, returned: NDArray[np.b
     """
     table, noise = target.table(one, other)
     own, rows = (np.maximum(target.bins(column), 1.0) for column in (other, one))
-    sure = np.where((table > _SURE * noise) & returned, table, 0)
+    sure = np.where((table > SURE * noise) & returned, table, 0)
     left = np.maximum(own - sure.sum(axis=0), 1e-3 * own) * returned
     likely = np.where(returned, np.minimum(table, rows[:, None]) * rows[:, None] / noise**2, -np.inf)
     guessed = left * np.exp(likely - likely.max(axis=1, keepdims=True))

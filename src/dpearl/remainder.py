@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from dpearl.density import Floats, Rung, down, gathered, joined, likely, rungs_of
 from dpearl.embeddings.marginals import SIDE, UNIT, Side, Singles
 from dpearl.grid import Ladder
-from dpearl.mixture import Mixture, PairTarget, single_stage
+from dpearl.mixture import HIDDEN, SURE, Mixture, PairTarget, single_stage
 from dpearl.withheld import ModelRows, Places, model_rows, withheld
 
 _MANY = 256
@@ -29,11 +29,11 @@ _LEAST = -8.0
 _NEVER = 1e-3
 """Part of a cell's rows that a group has at least."""
 
-_SURE, _HIDDEN, _MISSED, _LEFT = 4.0, 0.05, 15.0, 1.5
-"""A count of four times its noise is certainly there. Nothing is said to be never where one standard deviation may hide more than
-a twentieth of a bin's rows, where independent columns would have less than fifteen of them there, or where more than one and a
-half are left over. On Adult rows with an occupation and no employer, or the other way round, fall from 1.5% to 0.5%, husbands and
-wives that are not married from 1% to 0.3%; the two-sample AUC from .602 to .600 (four releases)."""
+_MISSED, _LEFT = 15.0, 1.5
+"""Nothing is said to be never where one standard deviation may hide more than `HIDDEN` of a bin's rows, where independent
+columns would have less than fifteen of them there, or where more than one and a half are left over beside what is certainly
+there. On Adult rows with an occupation and no employer, or the other way round, fall from 1.5% to 0.5%, husbands and wives that
+are not married from 1% to 0.3%; the two-sample AUC from .602 to .600 (four releases, with one in place of one and a half)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,11 +69,11 @@ def never(target: PairTarget) -> NDArray[np.bool_]:
 
 def _wanting(table: Floats, noise: float, usual: Floats) -> NDArray[np.bool_]:
     """Of a table with this noise, cells that no row is in, as far as its lines tell; `usual` is what all rows have across."""
-    sure, rows = table > _SURE * noise, table.sum(axis=1)
+    sure, rows = table > SURE * noise, table.sum(axis=1)
     left = rows - np.where(sure, table, 0).sum(axis=1)
     spread = noise * np.sqrt(sure.sum(axis=1) + 1)
     missed = rows * (np.maximum(usual, 0) * ~sure).sum(axis=1) / max(np.maximum(usual, 0).sum(), 1e-9)
-    certain = sure.any(axis=1) & (left <= _LEFT * spread) & (spread <= _HIDDEN * rows) & (missed >= _MISSED * spread)
+    certain = sure.any(axis=1) & (left <= _LEFT * spread) & (spread <= HIDDEN * rows) & (missed >= _MISSED * spread)
     return np.asarray(certain[:, None] & ~sure)
 
 
