@@ -142,9 +142,11 @@ def _interactions(block: Head, schema: Head, arrays: Arrays, classes: int) -> Re
     assert sum(finest) == len(bins) == len(cells)
     sizes, parts = ([int(own.max()) + 1 for own in np.split(part, ends)] for part in (bins, cells))
     both = [(int(one), int(other)) for one, other in arrays["interactions.pairs"]]
-    finer = [own if weight else 0 for own, weight in zip(parts, arrays["interactions.sharpness"][:, 1], strict=True)]
+    sharpness = arrays["interactions.sharpness"]
+    finer = [own if weight else 0 for own, weight in zip(parts, sharpness[:, 1], strict=True)]
+    single = [own if weight else 0 for own, weight in zip(finest, sharpness[:, 2], strict=True)]
     groups = classes if classes <= 6 else 1
-    values = classes * sum(sizes) + groups * (sum(finer) + sum(sizes[a] * sizes[b] for a, b in both)) + 1
+    values = classes * sum(sizes) + groups * (sum(finer) + sum(sizes[a] * sizes[b] for a, b in both)) + sum(single) + 1
     return 2**14 * block["limit"], (1, 4, 4), (values,)
 
 

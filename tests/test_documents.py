@@ -178,43 +178,52 @@ def counted(cells: Any, size: int) -> np.ndarray[Any, Any]:
 
 
 def interactions(made: Release, *rows: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """The block of two features and a label of three classes by the page, row by row, in Python's integers."""
+    """The block of three features and a label of three classes by the page, row by row, in Python's integers."""
     parts = {name.split(".")[1]: array.astype(int) for name, array in made.embedding.design.arrays().items()}
-    finest = [np.split(parts[own], [101]) for own in ("bins", "cells")]
+    finest = [np.split(parts[own], [101, 101 + 4]) for own in ("bins", "cells")]
     sizes = [[int(own.max()) + 1 for own in part] for part in finest]
-    centres, inner = (np.split(parts[own], [part[0]]) for own, part in zip(("centres", "inner"), sizes, strict=True))
+    centres, inner = (np.split(parts[own], np.cumsum(part)[:-1]) for own, part in zip(("centres", "inner"), sizes, strict=True))
     limit, added = made.embedding.design.block("interactions").to_dict()["limit"], []
     for *features, label in zip(*rows, strict=True):
-        alone, inside, along = [], [], []
+        alone, inside, single, along = [], [], [], []
         for place, code in enumerate(features):
             bins, cells = finest[0][place], finest[1][place]
             along.append(2**8 * np.eye(sizes[0][place], dtype=int)[bins[code]] - centres[place])
             mine = np.isin(np.arange(sizes[1][place]), cells[bins == bins[code]])
-            sharp, finer = parts["sharpness"][place]
+            sharp, finer, values = parts["sharpness"][place]
             alone.append(sharp * along[-1])
             if finer:
                 inside.append(finer * (2**8 * np.eye(sizes[1][place], dtype=int)[cells[code]] - inner[place] * mine))
-        vectors = [*alone, *inside, np.outer(*along).ravel()]
-        length = 2**28 + sum(int(value) ** 2 for vector in vectors for value in vector)
+            if values:
+                single.append(2**8 * values * (np.arange(len(cells)) == code) * ((cells == cells[code]).sum() > 1))
+        pairs = [np.outer(along[one], along[other]).ravel() for one, other in parts["pairs"]]
+        length = 2**28 + sum(int(value) ** 2 for vector in [*alone, *inside, *single, *pairs] for value in vector)
         weight = min(2**7, math.isqrt(2**14 * limit // length))
-        by_class = [np.outer(weight * np.eye(3, dtype=int)[label], vector).ravel() for vector in vectors]
-        added.append(np.concatenate([*by_class, [2**14 * weight]]))
+        mine = weight * np.eye(3, dtype=int)[label]
+        split, paired = ([np.outer(mine, vector).ravel() for vector in own] for own in ([*alone, *inside], pairs))
+        added.append(np.concatenate([*split, *(weight * vector for vector in single), *paired, [2**14 * weight]]))
     return np.asarray(np.sum(added, axis=0))
 
 
 def test_a_row_adds_what_the_document_says() -> None:
     """Blocks, rungs, pairs, spread and phases by docs/file-format.md, row by row."""
     chance = np.random.default_rng(3)
-    x, c, y = chance.integers(0, 101, 40), chance.integers(0, 4, 40), chance.integers(0, 2, 40)  # x = 100 and c = 3: missing
+    x, c, y = chance.integers(0, 101, 300), chance.integers(0, 4, 300), chance.integers(0, 2, 300)  # x = 100 and c = 3: missing
+    z = np.where(chance.random(300) < 0.8, 5002, chance.integers(1, 5001, 300))  # 5002: zero, a spike
     texts = [[["a", "b", "z"][i] if i < 3 else None for i in c], [bool(i) for i in y]]
     table = pa.table({"x": pa.array(x, mask=x == 100), "c": texts[0], "y": texts[1]})
     columns = {"x": {"kind": "number", "lower": 0, "upper": 99, "step": 1}, "c": {"kind": "category", "levels": ["a", "b"]}}
     schema = parse_declaration({"label": "y", "columns": {**columns, "y": BOOLEAN}})
-    made = release_rows(table, Offer(schema, RECIPES["auto"], SURE), engine=Local(1))
+    amount = {"z": {"kind": "number", "lower": 0, "upper": 5000, "step": 1, "spikes": [0]}}
+    longer = parse_declaration({"label": "y", "columns": {**columns, **amount, "y": BOOLEAN}})
+    paid = table.append_column("z", pa.array(np.where(z == 5002, 0, z)))
+    made = release_rows(paid, Offer(longer, RECIPES["auto"], SURE), engine=Local(1))
     assert near(made, "embedding", "count", counted(y, 3))
     coarse = np.where(x < 100, x * 20 // 100, 20)
-    assert near(made, "auxiliary", "singles", np.concatenate([counted(coarse, 21), counted(x, 101), counted(c, 4)]))
-    assert near(made, "embedding", "interactions", interactions(made, x, c, y))
+    rungs = [counted(np.where(z < 5001, z * line // 5001, z - 5001 + line), line + 2) for line in (20, 1000, 5001)]
+    assert near(made, "auxiliary", "singles", np.concatenate([counted(coarse, 21), counted(x, 101), counted(c, 4), *rungs]))
+    assert made.embedding.design.arrays()["interactions.sharpness"][2, 2] > 0
+    assert near(made, "embedding", "interactions", interactions(made, x, c, z, y))
 
     made = release_rows(table, Offer(schema, replace(RECIPES["auto"], frequencies=6), SURE), engine=Local(1))
     plain = x < 100

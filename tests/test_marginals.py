@@ -63,7 +63,7 @@ def table(rows: int, seed: int = 0) -> pa.Table:
     return pa.table(
         {
             "age": pa.array(chance.normal(40, 12, rows), mask=chance.random(rows) < 0.1),
-            "pay": np.where(chance.random(rows) < 0.6, 0, chance.integers(1, 90_000, rows)),
+            "pay": np.where(chance.random(rows) < 0.75, 0, chance.integers(1, 90_000, rows)),
             "dose": chance.lognormal(1, 1, rows),
             "seen": pa.array(chance.integers(1_600_000_000, 1_700_000_000, rows) * 10**6, pa.timestamp("us")),
             "town": pa.array(town, pa.string()),
@@ -215,7 +215,7 @@ def test_even_centres_make_rows_shorter(size: int) -> None:
 def test_a_row_like_most_others_is_short() -> None:
     """Nine rows in ten in one bin: there a row has a hundredth of its squared length, and elsewhere less than twice."""
     grid = Grid(np.arange(3, dtype=np.uint16))
-    side = Side(grid, grid, np.array([230, 13, 13]), np.full(3, SIDE), SIDE, 0)
+    side = Side(grid, grid, np.array([230, 13, 13]), np.full(3, SIDE), SIDE, 0, 0)
     assert side.lengths2[0] < 0.02 * UNIT
     assert (side.lengths2[1:] < 1.8 * UNIT).all()
 
@@ -225,7 +225,7 @@ def oracle(block: Pairs, data: pa.Table) -> NDArray[np.int64]:
     codes = CODEC.encode(data)
     vector = []
     for row in range(len(data)):
-        sides, alone, inside, along = block.sides.values(), [], [], []
+        sides, alone, inside, single, along = block.sides.values(), [], [], [], []
         for name, side in zip(block.names, sides, strict=True):
             finest = block.ladders[name].cells(codes[name])[row]
             own, cell = int(side.grid.bins[finest]), int(side.cells.bins[finest])
@@ -233,10 +233,14 @@ def oracle(block: Pairs, data: pa.Table) -> NDArray[np.int64]:
             within = np.where(side.owner == own, side.inner, 0)
             inside.append(side.finer * (SIDE * np.eye(side.cells.size, dtype=np.int64)[cell] - within))
             alone.append(side.sharp * along[-1])
+            if side.finest:
+                shared = (side.cells.bins == cell).sum() > 1
+                single.append(side.finest * SIDE * shared * (np.arange(len(side.cells.bins)) == finest))
         parts = [*alone, *(own for own, side in zip(inside, sides, strict=True) if side.finer)]
-        parts += [np.outer(along[one], along[other]).ravel() for one, other in block.pairs.tolist()]
+        pairs = [np.outer(along[one], along[other]).ravel() for one, other in block.pairs.tolist()]
         label = np.eye(4, dtype=np.int64)[codes["sick"][row]]
-        whole = np.concatenate([*(np.outer(label, part).ravel() for part in parts), [EACH]])
+        split, paired = ([np.outer(label, part).ravel() for part in own] for own in (parts, pairs))
+        whole = np.concatenate([*split, *single, *paired, [EACH]])
         length2 = sum(int(value) ** 2 for value in whole)
         weight = max(a for a in range(WHOLE + 1) if a**2 * length2 <= WHOLE**2 * block.limit)
         vector.append(weight * whole)
@@ -248,6 +252,7 @@ def test_sums_are_those_of_the_rows_vectors() -> None:
     for block in (public_pairs(CODEC, 1.0), chosen()):
         assert (sums(block, data) == oracle(block, data)).all()
     assert any(side.finer for side in chosen().sides.values())
+    assert [name for name, side in chosen().sides.items() if side.finest] == ["pay"]
 
 
 def test_cells_by_class_lie_in_their_bins_and_shares_in_a_whole() -> None:

@@ -97,6 +97,13 @@ SENSITIVITY = [
         "test_marginals.py::test_no_row_is_longer_than_the_limit_and_long_ones_come_near_it",
     ),
     _mutant(
+        "What rows add to the values that they share has no length",
+        "embeddings/marginals.py",
+        "values2 = self.finest**2 * UNIT * self.several",
+        "values2 = 0 * self.several",
+        "test_marginals.py::test_sums_are_those_of_the_rows_vectors",
+    ),
+    _mutant(
         "What centring adds to the other bins of a pair is forgotten",
         "embeddings/marginals.py",
         "UNIT - 2 * SIDE * self.centres + (self.centres**2).sum()",

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from dpearl.codec import Codec
 from dpearl.density import Floats, column_counts
 from dpearl.embeddings.marginals import EACH, SIDE, UNIT, Pairs, Side, Singles, Whole, pairs_of
-from dpearl.grid import Grid, Ladder, bins_along, chosen_cells, chosen_grid
+from dpearl.grid import FEW, Grid, Ladder, bins_along, chosen_cells, chosen_grid
 from dpearl.measurement import Measurement
 
 _MOST_CELLS = 2**19
@@ -33,6 +33,11 @@ columns is .0042 then and boosting AUC on training rows .9148; with 0.8, and hal
 _INSIDE, _HALF, _SELDOM, _SHARPEST = 2.0, 0.5, 1e-3, 12.0
 """The same inside its bins, at most half as much as pairs, and nothing where so few rows would show; and how much a squared
 length may be raised to get there. On Adult half as much or half as much again changes no measure by more than a few percent."""
+
+_VALUES = 0.5
+"""Part of that which is worth knowing, of rows in cells of several values, which of these they share. On Adult at ε = 1 nothing,
+half and all give a two-sample AUC of .598, .596 and .594, and boosting AUC on training rows .9178, .9173 and .9166 (ten, six and
+ten releases)."""
 
 _CLEAR = 1000.0
 """Rows, in units of a cell's noise, from which on less noise is worth less than rows that count in full: of twice as many, a row
@@ -70,9 +75,11 @@ def _side(ladder: Ladder, grid: Grid, counts: Floats) -> Side:
     """A column as the first measurement shows it."""
     cells = chosen_cells(ladder, grid, counts)
     whole, none = np.zeros(grid.size, np.int64), np.zeros(cells.size, np.int64)
-    side = Side(grid, cells, _shares(np.bincount(grid.bins, counts), whole), none, SIDE, 0)
+    side = Side(grid, cells, _shares(np.bincount(grid.bins, counts), whole), none, SIDE, 0, 0)
     side = replace(side, inner=_shares(np.bincount(cells.bins, counts), side.owner))
-    return replace(side, finer=SIDE if _mean(side.within2, cells.bins, counts) > _SELDOM * UNIT else 0)
+    looked = _mean(side.within2, cells.bins, counts) > _SELDOM * UNIT
+    single = looked and ladder.lines[-1] == ladder.points and 0 < _mean(side.several, cells.bins, counts) <= FEW
+    return replace(side, finer=SIDE * looked, finest=SIDE * single)
 
 
 def _limited(pairs: Pairs, counts: Mapping[str, Floats], longer: float) -> Pairs:
@@ -91,7 +98,9 @@ def _limited(pairs: Pairs, counts: Mapping[str, Floats], longer: float) -> Pairs
 def _sharpened(side: Side, wanted: tuple[float, float], counts: Floats) -> Side:
     """A side of which an average row has these squared lengths."""
     bins, cells = _mean(side.lengths2, side.grid.bins, counts), _mean(side.within2, side.cells.bins, counts)
-    return replace(side, sharp=_sharpness(wanted[0], bins), finer=_sharpness(wanted[1], cells) if side.finer else 0)
+    values = _mean(side.several, side.cells.bins, counts) * UNIT
+    finer, finest = _sharpness(wanted[1], cells), _sharpness(_VALUES * wanted[1], values, _VALUES * _SHARPEST)
+    return replace(side, sharp=_sharpness(wanted[0], bins), finer=finer * (side.finer > 0), finest=finest * (side.finest > 0))
 
 
 def _shares(counts: NDArray[Any], owner: Whole) -> Whole:
@@ -100,10 +109,10 @@ def _shares(counts: NDArray[Any], owner: Whole) -> Whole:
     return np.asarray(np.rint(SIDE * np.where(held > 0, counts / np.maximum(held, 1e-9), 1 / parts)), np.int64)
 
 
-def _mean(lengths2: Whole, bins: NDArray[np.uint16], counts: Floats) -> float:
+def _mean(lengths2: NDArray[Any], bins: NDArray[np.uint16], counts: Floats) -> float:
     """Of what rows have in each bin."""
     return float(lengths2[bins] @ counts / counts.sum())
 
 
-def _sharpness(wanted: float, usual: float) -> int:
-    return round(SIDE * math.sqrt(min(wanted * UNIT / max(usual, 1e-9), _SHARPEST)))
+def _sharpness(wanted: float, usual: float, most: float = _SHARPEST) -> int:
+    return round(SIDE * math.sqrt(min(wanted * UNIT / max(usual, 1e-9), most)))

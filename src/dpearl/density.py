@@ -24,6 +24,9 @@ Rung = tuple[Floats, Floats]
 _SEEN, _ROUNDS = 8.0, 100
 """A count of eight times its noise is certainly there. After a hundred rounds a prior hardly moves; 300 change no figure."""
 
+_RAKED = 30
+"""Rounds of raking, after which margins hardly move."""
+
 
 def simplex(noisy: Floats, total: float) -> Floats:
     """The nearest counts that are not negative and add up to the total (Euclidean projection)."""
@@ -150,3 +153,11 @@ def _shared(coarse: Floats, drafts: Floats, parents: NDArray[np.int64]) -> Float
     total = np.bincount(parents, drafts, len(coarse))
     even = (coarse / np.maximum(np.bincount(parents, minlength=len(coarse)), 1))[parents]
     return np.asarray(np.where(total[parents] > 0, drafts * (coarse / np.maximum(total, 1e-9))[parents], even))
+
+
+def raked(table: NDArray[np.floating], down: Floats, across: Floats) -> Floats:
+    """A table of these margins, as far as its empty cells let it have them (iterative proportional fitting)."""
+    for _ in range(_RAKED):
+        table = table * (down / np.maximum(table.sum(axis=1), 1e-9))[:, None]
+        table = table * (across / np.maximum(table.sum(axis=0), 1e-9))
+    return np.asarray(table, np.float64)

@@ -38,7 +38,7 @@ _FILLED, _PART = 3.0, 0.75
 has a bin of its own."""
 
 
-_PARTS, _FEW, _MOST_CELLS = 4 * _MIDDLE, 0.4, 2**14
+_PARTS, FEW, _MOST_CELLS = 4 * _MIDDLE, 0.4, 2**14
 """Most stretches of a line that are counted by class, at which part of the rows inside its bins; most cells of a column."""
 
 
@@ -179,7 +179,7 @@ def chosen_cells(ladder: Ladder, grid: Grid, counts: NDArray[np.float64]) -> Gri
     longer one; narrow ones where few rows lie in bins that they would part, for it is those rows alone that are longer for it."""
     along, parted = ladder.ancestors(0), np.bincount(grid.bins) > 1
     if len(ladder.lines) > 1 and ladder.lines[1] <= _PARTS:
-        few = counts[parted[grid.bins]].sum() <= _FEW * counts.sum()
+        few = counts[parted[grid.bins]].sum() <= FEW * counts.sum()
         along = ladder.ancestors(1) if few or ladder.lines[1] <= 2 * MOST_BINS else along
     cells = np.unique(grid.bins * np.int64(2**32) + along, return_inverse=True)[1]
     return grid if cells.max() >= _MOST_CELLS else Grid(cells.astype(np.uint16))

@@ -15,7 +15,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import Any
 
 import numpy as np
@@ -100,7 +100,8 @@ class Side:
     each bin, so that a row like most others is short. In a cell of several that make up its bin it adds SIDE·e - inner alike.
 
     Two sides make (e_x - p)(e_y - p')ᵀ, the interaction of both columns alone (with even shares the residual basis of Xiao et al.
-    2023). By class, a row's bin is seen `sharp` / SIDE times as sharply, its cell `finer` / SIDE times.
+    2023). By class, a row's bin is seen `sharp` / SIDE times as sharply, its cell `finer` / SIDE times; where a cell holds
+    several values, rows that share one are counted `finest` / SIDE times as sharply, whatever their class.
     """
 
     grid: Grid
@@ -109,6 +110,7 @@ class Side:
     inner: Whole
     sharp: int
     finer: int
+    finest: int
 
     @cached_property
     def owner(self) -> Whole:
@@ -138,8 +140,14 @@ class Side:
 
     @cached_property
     def alone2(self) -> Whole:
-        """Squared length of what a row adds to its column by class, by cell."""
-        return np.asarray(self.sharp**2 * self.lengths2[self.owner] + self.finer**2 * self.within2)
+        """Squared length of what a row adds to its column alone, by cell."""
+        values2 = self.finest**2 * UNIT * self.several
+        return np.asarray(self.sharp**2 * self.lengths2[self.owner] + self.finer**2 * self.within2 + values2)
+
+    @cached_property
+    def several(self) -> NDArray[np.bool_]:
+        """Which cells hold more than one value."""
+        return np.asarray(np.bincount(self.cells.bins, minlength=self.cells.size) > 1)
 
     @cached_property
     def usual2(self) -> Whole:
@@ -150,7 +158,7 @@ class Side:
 
 def even_side(grid: Grid) -> Side:
     """A column of which nothing is known yet."""
-    return Side(grid, grid, np.full(grid.size, round(SIDE / grid.size)), np.full(grid.size, SIDE), SIDE, 0)
+    return Side(grid, grid, np.full(grid.size, round(SIDE / grid.size)), np.full(grid.size, SIDE), SIDE, 0, 0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,9 +200,10 @@ class Pairs(_Counts):
 
     @cached_property
     def places(self) -> list[slice]:
-        """Where each marginal lies in the vector: the columns, what is inside their bins, the pairs, and all rows."""
+        """Where each marginal lies in the vector: the columns, what is inside their bins and cells, the pairs, and all rows."""
         cells = [self.classes_seen * size for size in self.sizes]
         cells += [self.groups * side.cells.size if side.finer else 0 for side in self.sides.values()]
+        cells += [len(side.cells.bins) if side.finest else 0 for side in self.sides.values()]
         cells += [*(self.groups * self.sizes[one] * self.sizes[other] for one, other in self.pairs), 1]
         stops = np.cumsum(cells).tolist()
         return [slice(stop - size, stop) for size, stop in zip(cells, stops, strict=True)]
@@ -213,14 +222,13 @@ class Pairs(_Counts):
 
     def sum(self, rows: Rows) -> NDArray[np.int64]:
         sums = np.zeros(self.shape, np.int64)
-        cells = [
-            side.cells.bins[self.ladders[name].cells(rows.codes[name])].astype(np.int64) for name, side in self.sides.items()
-        ]
+        values = [self.ladders[name].cells(rows.codes[name]) for name in self.sides]
+        cells = [side.cells.bins[own].astype(np.int64) for side, own in zip(self.sides.values(), values, strict=True)]
         bins = [side.owner[own] for side, own in zip(self.sides.values(), cells, strict=True)]
         alone2 = np.sum([side.alone2[own] for side, own in zip(self.sides.values(), cells, strict=True)], axis=0)
         counted = self.counted(bins, alone2)
         group = rows.label if self.groups > 1 else np.zeros(len(rows), np.int64)
-        alone, inside, pairs = self._parts()
+        alone, inside, single, pairs = self._parts()
         for side, own, place in zip(self.sides.values(), bins, alone, strict=True):
             counts = _counts((rows.label, own), (self.classes_seen, side.grid.size), counted)
             sums[place] = side.sharp * _centred(counts, side.centres, 1).ravel()
@@ -228,6 +236,9 @@ class Pairs(_Counts):
             if side.finer:
                 counts = _counts((group, own), (self.groups, side.cells.size), counted)
                 sums[place] = side.finer * (SIDE * counts - side.inner * _held(counts, side)).ravel()
+        for side, own, cell, place in zip(self.sides.values(), values, cells, single, strict=True):
+            if side.finest:
+                sums[place] = side.finest * SIDE * _counts((own,), (len(side.cells.bins),), counted * side.several[cell])
         centres = [side.centres for side in self.sides.values()]
         for (one, other), place in zip(self.pairs, pairs, strict=True):
             counts = _counts((group, bins[one], bins[other]), (self.groups, self.sizes[one], self.sizes[other]), counted)
@@ -268,10 +279,11 @@ class Pairs(_Counts):
         """Whether some row may count for less than another."""
         return self.limit < self.longest2
 
-    def _parts(self) -> tuple[list[slice], list[slice], list[slice]]:
-        """The places of columns, of what is inside their bins, and of pairs."""
-        columns = len(self.sizes)
-        return self.places[:columns], self.places[columns : 2 * columns], self.places[2 * columns : -1]
+    def _parts(self) -> tuple[list[slice], list[slice], list[slice], list[slice]]:
+        """The places of columns, of what is inside their bins, of values inside cells, and of pairs."""
+        ends = [0, *(len(self.sizes) * part for part in (1, 2, 3)), len(self.places) - 1]
+        alone, inside, single, pairs = (self.places[start:stop] for start, stop in pairwise(ends))
+        return alone, inside, single, pairs
 
     def columns(self, vector: NDArray[Any]) -> list[NDArray[Any]]:
         """Of a vector of this shape, each column: class × bin."""
@@ -281,9 +293,13 @@ class Pairs(_Counts):
         """What is inside each column's bins: group × cell, or nothing."""
         return [vector[place].reshape(self.groups, -1) for place in self._parts()[1]]
 
+    def values(self, vector: NDArray[Any]) -> list[NDArray[Any]]:
+        """Rows that share each value, where a cell holds several, or nothing."""
+        return [vector[place] for place in self._parts()[2]]
+
     def tables(self, vector: NDArray[Any]) -> list[NDArray[Any]]:
         """Each pair: group × bin × bin."""
-        found = zip(self.pairs.tolist(), self._parts()[2], strict=True)
+        found = zip(self.pairs.tolist(), self._parts()[3], strict=True)
         return [vector[place].reshape(-1, self.sizes[one], self.sizes[other]) for (one, other), place in found]
 
     def to_dict(self) -> dict[str, Any]:
@@ -296,7 +312,7 @@ class Pairs(_Counts):
             "cells": np.concatenate([side.cells.bins for side in sides]),
             "centres": np.concatenate([side.centres for side in sides]),
             "inner": np.concatenate([side.inner for side in sides]),
-            "sharpness": np.array([(side.sharp, side.finer) for side in sides], np.int64),
+            "sharpness": np.array([(side.sharp, side.finer, side.finest) for side in sides], np.int64),
             "pairs": self.pairs,
         }
 
@@ -370,7 +386,7 @@ def load_pairs(
     small, whole = {bins.dtype, cells.dtype}, {centres.dtype, inner.dtype, sharpness.dtype, pairs.dtype}
     if small != {np.dtype(np.uint16)} or whole != {np.dtype(np.int64)} or {bins.shape, cells.shape} != {(sum(finest),)}:
         raise ValueError("marginals")
-    if type(limit) is not int or not 1 <= limit < MOST_LIMIT or sharpness.shape != (len(finest), 2):
+    if type(limit) is not int or not 1 <= limit < MOST_LIMIT or sharpness.shape != (len(finest), 3):
         raise ValueError("marginals")
     if pairs.shape[1:] != (2,) or len(np.unique(pairs, axis=0)) < len(pairs):
         raise ValueError("pairs")

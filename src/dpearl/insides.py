@@ -1,0 +1,194 @@
+"""How rows lie inside bins: the finest cells of every column, by group.
+
+Single columns were measured at the first look, cells inside bins by class at the second. What both say is told from noise, the
+mixture saying what bins hold. Lines of many cells are looked at one by one (`clumps`), all other columns together.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpearl.clumps import Clumps, Values, weighed
+from dpearl.density import Floats, Rung, down, gathered, joined, likely, raked, rungs_of
+from dpearl.embeddings.marginals import SIDE, UNIT, Side, Singles
+from dpearl.grid import Ladder
+from dpearl.mixture import Mixture, single_stage
+from dpearl.withheld import ModelRows, Places
+
+_MANY = 256
+"""Cells from which on a column says by itself what is noise in it."""
+
+_LEAST = -8.0
+"""Deviations below zero where the prior of what classes differ by starts, as far as above."""
+
+_NEVER = 1e-3
+"""Part of a cell's rows that a group has at least."""
+
+
+def insides(mixture: Mixture, rows: ModelRows) -> list[list[Floats]]:
+    """Rows in the finest cells of each column, by group."""
+    columns, total = _columns(mixture, rows), max(mixture.target.rows, 1.0)
+    alone = [down(column.ladder, _with_cells(column), total) for column in columns]
+    apart = iter(_differing([column for column in columns if not column.long]))
+    told = zip(columns, alone, strict=True)
+    return [_clumped(column, own) if column.long else _spread(column, own, next(apart)) for column, own in told]
+
+
+@dataclass(frozen=True, eq=False)
+class _Cells:
+    """A column's cells inside bins: noisy counts and noise of each group, what the mixture holds of their bins, and counts at all
+    resolutions."""
+
+    ladder: Ladder
+    side: Side
+    rungs: list[Rung]
+    seen: Floats
+    noise: Floats
+    held: Floats
+
+    @property
+    def share(self) -> Floats:
+        """Of each group, in the bin of each cell."""
+        return np.asarray(self.held / np.maximum(self.held.sum(axis=0), 1e-9))
+
+    @property
+    def long(self) -> bool:
+        """Whether it is a line of so many cells that they tell by themselves what is noise."""
+        return not self.ladder.column.one_hot and len(self.parted) >= _MANY
+
+    @property
+    def parted(self) -> Places:
+        """Cells that share a bin with others and were looked into."""
+        return np.flatnonzero((np.bincount(self.side.owner) > 1)[self.side.owner] & (self.side.finer > 0))
+
+    @property
+    def apart(self) -> tuple[Floats, Floats]:
+        """By how many rows groups differ from their share of each such cell, and the noise of that."""
+        seen, noise, share = (own[:, self.parted] for own in (self.seen, self.noise, self.share))
+        others = (noise**2).sum(axis=0) - noise**2
+        spread = np.sqrt(noise**2 * (1 - share) ** 2 + others * share**2)
+        return seen - share * seen.sum(axis=0), np.maximum(spread, 1e-9)
+
+
+def _differing(columns: list[_Cells]) -> list[Floats]:
+    """What classes differ by in every cell, as far as it stands out of the noise: all columns together, for most alone have too
+    few cells to say what is noise."""
+    apart = [column.apart for column in columns]
+    scores = [(rest / noise).ravel() for rest, noise in apart]
+    found = likely(np.concatenate([*scores, np.empty(0)]), 1.0, _LEAST)
+    parts = np.split(found, np.cumsum([len(score) for score in scores])[:-1]) if scores else []
+    away = [np.zeros_like(column.held) for column in columns]
+    for own, column, score, (_, noise) in zip(away, columns, parts, apart, strict=True):
+        own[:, column.parted] = score.reshape(noise.shape) * noise
+    return away
+
+
+def _columns(mixture: Mixture, rows: ModelRows) -> list[_Cells]:
+    """All columns, from both looks. Cells of bins that are not looked into are those bins themselves."""
+    block, target, stage = mixture.block, mixture.target, single_stage(mixture.release)
+    first = stage.design.block("singles")
+    assert isinstance(first, Singles)
+    noisy, noise = stage.sums["singles"] / UNIT, stage.sigmas["singles"] / UNIT
+    measured = mixture.release.embedding
+    seen = list(measured.design.codec.labels) if block.groups > 1 else [0]
+    again, finer = measured.sums["interactions"] / block.peak, measured.sigmas["interactions"] / block.peak
+    means, kept = _held(mixture, rows)
+    found = []
+    told = zip(block.sides.items(), block.insides(again), block.values(again), strict=True)
+    for column, ((name, side), inside, single) in enumerate(told):
+        own, ladder = slice(target.starts[column], target.starts[column + 1]), block.ladders[name]
+        held = means[:, own][:, side.owner]
+        sharper = max(side.finer, 1) / SIDE * kept[:, own][:, side.owner]
+        cells = (inside[seen] if side.finer else 0) / sharper + side.inner / SIDE * held
+        rungs = rungs_of(first, name, noisy, noise)
+        if side.finest:
+            usual = np.average(kept[:, own], axis=0, weights=means[:, own] + _NEVER)
+            rungs[-1] = joined(rungs[-1], _values(side, single, finer, usual))
+        found.append(_Cells(ladder, side, rungs, cells, finer / sharper, held))
+    return found
+
+
+def _values(side: Side, counts: Floats, noise: float, kept: Floats) -> Rung:
+    """Rows that share each value, where its cell holds several; `kept` is what those of a bin count for."""
+    sharper = side.finest / SIDE * kept[side.grid.bins]
+    return counts / sharper, np.where(side.several[side.cells.bins], noise / sharper, np.inf)
+
+
+def _held(mixture: Mixture, rows: ModelRows) -> tuple[Floats, Floats]:
+    """Rows that the mixture has in each bin, and what they count for on average: group × bin."""
+    target = mixture.target
+    joint = rows.bins + np.array(target.starts[:-1])
+    if len(target.pairs[0]) > 1:
+        joint = joint + (rows.owner * target.starts[-1])[:, None]
+    shape = len(target.pairs[0]), target.starts[-1]
+    held = np.bincount(joint.ravel(), minlength=math.prod(shape)).reshape(shape)
+    counted = np.bincount(joint.ravel(), np.repeat(1 - rows.lost, joint.shape[1]), math.prod(shape)).reshape(shape)
+    return np.asarray(held * (target.rows / len(rows.owner)), np.float64), (counted + 1) / (held + 1)
+
+
+def _spread(column: _Cells, finest: Floats, apart: Floats) -> list[Floats]:
+    """A column's finest cells in each group: its share of each cell, and what it differs by."""
+    side, whole = column.side, column.held.sum(axis=0)
+    parts = np.bincount(side.cells.bins, finest, side.cells.size)
+    within = np.bincount(side.owner, parts, side.grid.size)[side.owner]
+    whole = np.where(within > 0, parts * whole / np.maximum(within, 1e-9), side.inner / SIDE * whole)
+    groups = np.maximum(column.share * whole + apart, _NEVER * whole)
+    groups = groups * whole / np.maximum(groups.sum(axis=0), 1e-12)
+    return [_shares(side, finest) * own[side.cells.bins] for own in groups]
+
+
+def _shares(side: Side, finest: Floats) -> Floats:
+    """Of every finest cell in its cell."""
+    mine, parts = side.cells.bins, np.bincount(side.cells.bins, finest, side.cells.size)
+    return np.asarray(np.where(parts[mine] > 0, finest / np.maximum(parts[mine], 1e-9), 1 / np.bincount(mine)[mine]))
+
+
+def _clumped(column: _Cells, finest: Floats) -> list[Floats]:
+    """The same of a column whose rows share a few of many values."""
+    side, parted = column.side, column.parted
+    clumps = weighed(column.seen[:, parted].T, column.noise[:, parted].T)
+    groups = column.held.copy()
+    for bins in np.unique(side.owner[parted]):
+        own = np.flatnonzero(side.owner[parted] == bins)
+        groups[:, parted[own]] = _clumps_of(column, clumps, finest, own).T
+    shares = _shares(side, finest)
+    if side.several.any() and column.ladder.lines[-1] == column.ladder.points:
+        shares = Values(side.cells.bins.astype(np.int64), *column.rungs[-1]).lone(groups.sum(axis=0), shares)
+    return [shares * own[side.cells.bins] for own in groups]
+
+
+def _clumps_of(column: _Cells, clumps: Clumps, finest: Floats, own: Places) -> Floats:
+    """Rows of a bin's cells (cell × group), given what it holds, and what single columns say of its stretches."""
+    side, cells = column.side, column.parted[own]
+    stretch = np.zeros(side.cells.size, np.int64)
+    stretch[side.cells.bins] = column.ladder.ancestors(0)
+    stretches, place = np.unique(stretch[cells], return_inverse=True)
+    parts = np.bincount(place, np.bincount(side.cells.bins, finest, side.cells.size)[cells]) + _NEVER
+    total, expected = column.held[:, cells[0]], clumps.expected(own)
+    table = np.stack([np.bincount(place, group, len(stretches)) for group in expected.T], axis=1) + _NEVER
+    table = raked(table, parts * total.sum() / parts.sum(), total)
+    found = np.empty_like(expected)
+    for part, held in enumerate(table):
+        found[place == part] = clumps.given(own[place == part], held)
+    return found
+
+
+def _with_cells(column: _Cells) -> list[Rung]:
+    """Rungs of single columns; the finest that cells nest in takes on what cells add up to there."""
+    side, ladder, rungs = column.side, column.ladder, column.rungs
+    if not side.finer:
+        return rungs
+    nested = [own for own in map(ladder.ancestors, range(len(rungs))) if _nest(side.cells.bins, own)]
+    parents, last = np.zeros(side.cells.size, np.int64), len(nested) - 1
+    parents[side.cells.bins] = nested[last]
+    seen = column.seen.sum(axis=0), np.sqrt((column.noise**2).sum(axis=0))
+    return [*rungs[:last], joined(rungs[last], gathered(seen, parents, ladder.sizes[last])), *rungs[last + 1 :]]
+
+
+def _nest(cells: NDArray[np.uint16], others: Places) -> bool:
+    """Whether each cell lies in one of the others."""
+    return len(np.unique(cells.astype(np.int64) * 2**32 + others)) == int(cells.max()) + 1
