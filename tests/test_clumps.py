@@ -27,10 +27,15 @@ def scattered(seed: int, clumps: int = 30, rows: int = 60) -> tuple[NDArray[np.f
     return true, true + chance.normal(0, NOISE, true.shape)
 
 
+def nothing(totals: NDArray[np.float64]) -> NDArray[np.float64]:
+    """What is told by others."""
+    return np.zeros((CELLS, len(totals)))
+
+
 def test_clumps_are_told_from_noise() -> None:
     """Nearly all rows are put where they are, in the right group; plain counts, cut at zero, put most of them elsewhere."""
     true, seen = scattered(0)
-    found = weighed(seen, np.full_like(seen, NOISE)).given(np.arange(CELLS), true.sum(axis=0))
+    found = weighed(seen, np.full_like(seen, NOISE), nothing).given(np.arange(CELLS), true.sum(axis=0))
     assert np.abs(found - true).sum() / 2 < 0.2 * true.sum()
     plain = np.maximum(seen, 0)
     assert np.abs(plain * true.sum() / plain.sum() - true).sum() / 2 > 0.5 * true.sum()
@@ -40,7 +45,7 @@ def test_a_doubtful_count_is_believed_where_rows_are_wanting_and_nowhere_else() 
     true, seen = scattered(1)
     doubtful = int(np.flatnonzero(true.sum(axis=1) == 0)[0])
     seen[doubtful] = 3.2 * NOISE, 0
-    clumps, cells = weighed(seen, np.full_like(seen, NOISE)), np.flatnonzero(true.sum(axis=1) == 0)[:50]
+    clumps, cells = weighed(seen, np.full_like(seen, NOISE), nothing), np.flatnonzero(true.sum(axis=1) == 0)[:50]
     wanting = clumps.given(cells, np.array([32.0, 0.0]))[0]
     assert wanting[0] > 20
     assert wanting[1] < 1
@@ -51,7 +56,7 @@ def test_a_doubtful_count_is_believed_where_rows_are_wanting_and_nowhere_else() 
 @settings(max_examples=40, deadline=None)
 def test_cells_hold_what_they_are_known_to_hold_together(seed: int, total: list[float], cells: int) -> None:
     """Whatever the total, also one that no prior expects."""
-    clumps = weighed(scattered(seed)[1], np.full((CELLS, 2), NOISE))
+    clumps = weighed(scattered(seed)[1], np.full((CELLS, 2), NOISE), nothing)
     found = clumps.given(np.arange(cells), np.array(total))
     assert found.min() >= 0
     assert found.sum(axis=0) == pytest.approx(total, rel=1e-6, abs=1e-6)
@@ -64,6 +69,15 @@ def lined(shared: bool) -> tuple[Values, NDArray[np.float64], NDArray[np.int64]]
     own = chance.integers(0, 20, 50) + 20 * np.arange(50)
     true = np.where(np.isin(np.arange(1000), own), 100.0, 0.0) if shared else np.full(1000, 5.0)
     return Values(cells, true + chance.normal(0, 20, 1000), np.full(1000, 20.0)), rows, own
+
+
+def test_values_tell_how_many_rows_their_cell_holds() -> None:
+    """A hundred, in every cell, and not none, though noise hides them among twenty values of an even spread."""
+    values, _, _ = lined(shared=True)
+    totals = np.array([0.0, 50.0, 100.0, 200.0])
+    odds = values.odds(totals)
+    assert (odds[:, 0] == 0).all()
+    assert (totals[odds.argmax(axis=1)] == 100).mean() > 0.8
 
 
 def test_the_value_that_rows_share_is_found() -> None:

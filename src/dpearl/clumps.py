@@ -7,27 +7,28 @@ which could be noise among a thousand cells is believed where rows are wanting, 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import logsumexp
 
 from dpearl.density import Floats
+from dpearl.withheld import Places
 
-Places = NDArray[np.int64]
-
-_ROUNDS = 100
-"""After these a prior hardly moves."""
+_ROUNDS, _SOME = 100, 0.1
+"""After these a prior hardly moves. Part of the cells that are taken to hold something, to begin with: on 24,000 rows of Adult at
+ε = 1 35% of the rows with a capital gain and 49% of those with a loss are put into the wrong cell or class, 36% and 50% from even
+odds (six releases), which need ten times the rounds to come as near."""
 
 _SEEN, _STEP, _FAR, _MOST_KINDS = 2.0, 0.5, 16.0, 512
 """Counts of at least two noises suggest what cells may hold, to half a noise, to an eighth of itself where it is more than
 sixteen; most such suggestions, which more groups would make too many."""
 
 _STEEPEST = 50.0
-"""Most nats that a noise's worth of rows may be made likelier or less likely by what a bin holds."""
+"""Most nats by which the smallest kind is made likelier by what a bin holds, or one value by what values show."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +70,14 @@ class Values:
     noisy: Floats
     noise: Floats
 
+    def odds(self, totals: Floats) -> Floats:
+        """How likely values are where their cell holds so many rows (cell × total), in logarithms, over where it holds none: rows
+        may all share one value, or lie evenly over all of them, the one as likely as the other."""
+        told, place = np.unique(np.round(totals), return_inverse=True)
+        cells = np.ones(len(self._parts))
+        found = [np.logaddexp(self._alone(total * cells), self._even(total * cells)) - np.log(2) for total in told]
+        return np.stack(found, axis=1)[:, place]
+
     def lone(self, rows: Floats, usual: Floats) -> Floats:
         """The share of its cell's rows that each value has: all of them at the likeliest where that says more than an even share
         of all values does, else the usual one. How often cells have one value alone is learnt from all of them."""
@@ -107,16 +116,17 @@ class Values:
         return np.asarray(np.bincount(self.cells, (held * self.noisy - held**2 / 2) / self.noise**2), np.float64)
 
 
-def weighed(seen: Floats, noise: Floats) -> Clumps:
+def weighed(seen: Floats, noise: Floats, told: Callable[[Floats], Floats]) -> Clumps:
     """Cells (cell × group) by the prior that makes all of them together most likely, over what they suggest themselves
-    (Kiefer & Wolfowitz 1956; in several dimensions Soloff, Guntuboyina & Sen 2024)."""
+    (Kiefer & Wolfowitz 1956; in several dimensions Soloff, Guntuboyina & Sen 2024), from one of mostly nothing. `told` is what
+    else is known: log odds of every cell to hold so many rows (cell × total)."""
     usual = np.median(noise, axis=0)
     kinds = _suggested(seen / usual) * usual
-    odds = np.zeros((len(seen), len(kinds)))
+    odds = told(kinds.sum(axis=1))
     for own, kind in enumerate(kinds.T):
         odds -= ((seen[:, [own]] - kind) / noise[:, [own]]) ** 2 / 2
     chances = np.exp(odds - odds.max(axis=1, keepdims=True))
-    prior = np.full(len(kinds), 1 / len(kinds))
+    prior = np.where(kinds.any(axis=1), _SOME / len(kinds), 1 - _SOME)
     for _ in range(_ROUNDS):
         joint = chances * prior
         prior = (joint / joint.sum(axis=1, keepdims=True)).mean(axis=0)

@@ -33,9 +33,11 @@ _WIDE = 40
 FEWEST_BINS, MOST_BINS = 4, 64
 """Bins of a column in a pair: fewer would show no shape, and 64 × 64 cells are more than any budget fills."""
 
-_FILLED, _PART = 3.0, 0.75
+_FILLED, _PART, _HEAVY = 3.0, 0.75, 0.25
 """Rows that a bin must hold to be seen in a pair, in units of a cell's noise. A value that holds three quarters of a bin's rows
-has a bin of its own."""
+has a bin of its own. One that a quarter of all rows share says nothing of how others lie, whether it is declared as a spike or
+not: on 11,000 rows of Adult without spikes, of which most have no capital gain, boosting AUC on other rows rises from .897 to
+.905 where such values do not count when the others are parted into bins (five releases)."""
 
 
 _PARTS, FEW, _MOST_CELLS = 4 * _MIDDLE, 0.4, 2**14
@@ -199,7 +201,7 @@ def _line_bins(counts: NDArray[np.float64], coarse: NDArray[np.int64], along: in
     have bins of their own, after them."""
     if len(counts) <= 2 * along:
         return _neighbours(counts, fewest)
-    target = max(counts.sum() / along, fewest)
+    target = max(counts[counts <= _HEAVY * counts.sum()].sum() / along, fewest)
     alone = counts >= _PART * target
     alone[np.argsort(-counts, kind="stable")[MOST_BINS // 2 :]] = False
     rest = np.where(alone, 0.0, counts)

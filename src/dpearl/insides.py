@@ -150,14 +150,15 @@ def _shares(side: Side, finest: Floats) -> Floats:
 def _clumped(column: _Cells, finest: Floats) -> list[Floats]:
     """The same of a column whose rows share a few of many values."""
     side, parted = column.side, column.parted
-    clumps = weighed(column.seen[:, parted].T, column.noise[:, parted].T)
+    values = Values(side.cells.bins.astype(np.int64), *column.rungs[-1])
+    clumps = weighed(column.seen[:, parted].T, column.noise[:, parted].T, lambda totals: values.odds(totals)[parted])
     groups = column.held.copy()
     for bins in np.unique(side.owner[parted]):
         own = np.flatnonzero(side.owner[parted] == bins)
         groups[:, parted[own]] = _clumps_of(column, clumps, finest, own).T
     shares = _shares(side, finest)
     if side.several.any() and column.ladder.lines[-1] == column.ladder.points:
-        shares = Values(side.cells.bins.astype(np.int64), *column.rungs[-1]).lone(groups.sum(axis=0), shares)
+        shares = values.lone(groups.sum(axis=0), shares)
     return [shares * own[side.cells.bins] for own in groups]
 
 
