@@ -342,6 +342,16 @@ def test_a_value_that_many_rows_share_has_a_bin_of_its_own() -> None:
     assert (bins == bins[777]).sum() == 1
 
 
+def test_a_value_that_most_rows_share_leaves_others_their_bins() -> None:
+    """Nine rows in ten have the same value, which nobody declared: the others are parted as they would be by themselves."""
+    ladder = ladders(CODEC)["pay"]
+    counts = np.full(ladder.sizes[-1], 2000 / ladder.sizes[-1])
+    alone = chosen_grid(ladder, counts, 12, 5.0)
+    counts[777] = 18_000
+    assert abs(chosen_grid(ladder, counts, 12, 5.0).size - 1 - alone.size) <= 1
+    assert alone.size >= 12
+
+
 @given(st.integers(0, 2**32), st.sampled_from(["age", "pay", "dose"]))
 @settings(deadline=None, max_examples=20)
 def test_bins_are_made_of_few_cells_and_of_each_row_once(seed: int, name: str) -> None:
