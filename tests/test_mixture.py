@@ -100,13 +100,11 @@ def test_expected_counts_are_those_of_drawn_rows(released: Release) -> None:
             assert 0.5 * np.abs(drawn - expected).sum() < 0.02
 
 
-def test_misfit_is_one_at_the_truth_and_more_beside_it() -> None:
-    """χ² over its number, by rows themselves as components: noise alone makes it 1."""
-    release = made(epsilon=1.0)
+def misfits(release: Release) -> tuple[float, float]:
+    """χ² over its number of the rows themselves, as components, and of rows whose classes are shuffled."""
     target, data = pair_target(release), people(6000)
     block = Mixture(release, 4).block
-    codec = release.embedding.design.codec
-    codes = codec.encode(data)
+    codes = release.embedding.design.codec.encode(data)
     bins = [grid.bins[block.ladders[name].cells(codes[name])] for name, grid in block.grids.items()]
     hot = torch.cat(
         [torch.nn.functional.one_hot(torch.from_numpy(b.astype(np.int64)), s) for b, s in zip(bins, block.sizes, strict=True)], 1
@@ -116,9 +114,16 @@ def test_misfit_is_one_at_the_truth_and_more_beside_it() -> None:
     joined = np.stack(bins, axis=1).astype(np.int64)
     rows = ModelRows(codes["sick"], joined, 1 - block.usually_counted(list(joined.T)) / WHOLE)
     misfit.put_back(*withheld(Mixture(release, 4), rows))
-    assert float(misfit(hot.float(), weights, owners)) / misfit.values == pytest.approx(1, abs=0.1)
     shuffled = hot[torch.randperm(6000, generator=torch.Generator().manual_seed(0))]
-    assert float(misfit(shuffled.float(), weights, owners)) / misfit.values > 2
+    true, other = (float(misfit(own.float(), weights, owners)) / misfit.values for own in (hot, shuffled))
+    return true, other
+
+
+def test_misfit_is_one_at_the_truth_and_more_beside_it() -> None:
+    """Noise alone makes it 1, give or take a twentieth in one release."""
+    found = [misfits(made(epsilon=1.0)) for _ in range(5)]
+    assert np.mean([true for true, _ in found]) == pytest.approx(1, abs=0.1)
+    assert min(other for _, other in found) > 2
 
 
 def test_a_determined_column_is_found_and_never_contradicted(released: Release) -> None:
