@@ -138,7 +138,8 @@ def _spread(column: _Cells, finest: Floats, apart: Floats) -> list[Floats]:
     whole = np.where(within > 0, parts * whole / np.maximum(within, 1e-9), side.inner / SIDE * whole)
     groups = np.maximum(column.share * whole + apart, _NEVER * whole)
     groups = groups * whole / np.maximum(groups.sum(axis=0), 1e-12)
-    return [_shares(side, finest) * own[side.cells.bins] for own in groups]
+    shares = _shares(side, finest)
+    return [shares * own[side.cells.bins] for own in groups]
 
 
 def _shares(side: Side, finest: Floats) -> Floats:
@@ -152,26 +153,26 @@ def _clumped(column: _Cells, finest: Floats) -> list[Floats]:
     side, parted = column.side, column.parted
     values = Values(side.cells.bins.astype(np.int64), *column.rungs[-1])
     clumps = weighed(column.seen[:, parted].T, column.noise[:, parted].T, lambda totals: values.odds(totals)[parted])
-    groups = column.held.copy()
+    groups, parts = column.held.copy(), np.bincount(side.cells.bins, finest, side.cells.size).astype(np.float64)
     for bins in np.unique(side.owner[parted]):
         own = np.flatnonzero(side.owner[parted] == bins)
-        groups[:, parted[own]] = _clumps_of(column, clumps, finest, own).T
+        groups[:, parted[own]] = _clumps_of(column, clumps, parts, own).T
     shares = _shares(side, finest)
     if side.several.any() and column.ladder.lines[-1] == column.ladder.points:
         shares = values.lone(groups.sum(axis=0), shares)
     return [shares * own[side.cells.bins] for own in groups]
 
 
-def _clumps_of(column: _Cells, clumps: Clumps, finest: Floats, own: Places) -> Floats:
-    """Rows of a bin's cells (cell × group), given what it holds, and what single columns say of its stretches."""
+def _clumps_of(column: _Cells, clumps: Clumps, parts: Floats, own: Places) -> Floats:
+    """Rows of a bin's cells (cell × group), given what it holds, and what single columns say of stretches (`parts`, by cell)."""
     side, cells = column.side, column.parted[own]
     stretch = np.zeros(side.cells.size, np.int64)
     stretch[side.cells.bins] = column.ladder.ancestors(0)
     stretches, place = np.unique(stretch[cells], return_inverse=True)
-    parts = np.bincount(place, np.bincount(side.cells.bins, finest, side.cells.size)[cells]) + _NEVER
+    stretched = np.bincount(place, parts[cells]) + _NEVER
     total, expected = column.held[:, cells[0]], clumps.expected(own)
     table = np.stack([np.bincount(place, group, len(stretches)) for group in expected.T], axis=1) + _NEVER
-    table = raked(table, parts * total.sum() / parts.sum(), total)
+    table = raked(table, stretched * total.sum() / stretched.sum(), total)
     found = np.empty_like(expected)
     for part, held in enumerate(table):
         found[place == part] = clumps.given(own[place == part], held)
