@@ -253,7 +253,8 @@ print(int(re.search(r"VmHWM:\\s*(\\d+)", Path("/proc/self/status").read_text())[
 
 
 def test_memory_in_work_is_bounded_by_the_setting(tmp_path: Path) -> None:
-    """Sixteen threads would hold 32 batches; a small setting lets fewer in, and one goes on in any case."""
+    """Sixteen threads would hold 32 batches; a small setting lets fewer in, and one goes on in any case. Held to twice the
+    setting: what is resident hangs on when the allocator gives back, too."""
     parquet.write_table(rows(1000), tmp_path / "few.parquet")
     parquet.write_table(rows(600_000), tmp_path / "many.parquet", row_group_size=20_000)
     grown = []
@@ -262,4 +263,4 @@ def test_memory_in_work_is_bounded_by_the_setting(tmp_path: Path) -> None:
         run = subprocess.run(command, capture_output=True, text=True, check=True, cwd=Path(__file__).parents[1])
         grown.append(int(run.stdout))
     one, some, all_of_them = grown
-    assert some - one < 32 * 1024 < all_of_them - one
+    assert some - one < 2 * 32 * 1024 < all_of_them - one
