@@ -82,14 +82,26 @@ def test_values_tell_how_many_rows_their_cell_holds() -> None:
 
 def test_the_value_that_rows_share_is_found() -> None:
     values, rows, own = lined(shared=True)
-    shares = values.lone(rows, np.full(1000, 0.05))
+    shares = values.shared(rows, np.full(1000, 0.05))
     assert (shares[own] == 1).mean() > 0.9
     assert np.bincount(values.cells, shares) == pytest.approx(np.ones(50))
 
 
+def test_several_values_that_rows_share_are_found() -> None:
+    """Three in each cell, with 60, 30 and 10 of its hundred rows: the largest always, and rows where they are but for the noise."""
+    chance = np.random.default_rng(6)
+    true = np.zeros((50, 20))
+    true[:, [3, 8, 15]] = 60, 30, 10
+    values = Values(np.arange(1000) // 20, (true + chance.normal(0, 3, true.shape)).ravel(), np.full(1000, 3.0))
+    shares = values.shared(np.full(50, 100.0), np.full(1000, 0.05)).reshape(true.shape)
+    assert ((shares > 0) == (true > 0)).mean() > 0.98
+    assert np.abs(shares[:, 3] - 0.6).max() < 0.15
+    assert shares.sum(axis=1) == pytest.approx(np.ones(50))
+
+
 def test_rows_that_share_no_value_stay_where_they_are() -> None:
     values, rows, _ = lined(shared=False)
-    assert (values.lone(rows, np.full(1000, 0.05)) == 0.05).mean() > 0.95
+    assert (values.shared(rows, np.full(1000, 0.05)) == 0.05).mean() > 0.95
 
 
 def test_amounts_that_many_share_come_back() -> None:

@@ -13,7 +13,7 @@ from functools import cached_property
 
 import numpy as np
 from scipy.optimize import minimize
-from scipy.special import logsumexp
+from scipy.special import gammaln, logsumexp
 
 from dpearl.density import Floats
 from dpearl.withheld import Places
@@ -29,6 +29,10 @@ sixteen; most such suggestions, which more groups would make too many."""
 
 _STEEPEST = 50.0
 """Most nats by which the smallest kind is made likelier by what a bin holds, or one value by what values show."""
+
+
+_RARE = 1e-3
+"""Least chance of a number of values that rows of a cell share."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +67,25 @@ class Clumps:
 
 
 @dataclass(frozen=True, eq=False)
+class _Few:
+    """Values in the order of their cells, the largest counts first. If rows of a cell lie at values down to this rank alone: what
+    is to be taken from each count, so that they add up to those rows, and how likely that is, in logarithms."""
+
+    order: Places
+    cells: Places
+    rank: Places
+    seen: Floats
+    level: Floats
+    evidence: Floats
+
+    def shares(self, last: Places) -> Floats:
+        """Of every value, where `last` is the last of a cell that has some."""
+        level, rank = self.level[last][self.cells], self.rank[last][self.cells]
+        held = np.where(self.rank <= rank, np.maximum(self.seen - level, 0), 0)
+        return np.asarray(held / np.maximum(np.bincount(self.cells, held)[self.cells], 1e-9))
+
+
+@dataclass(frozen=True, eq=False)
 class Values:
     """Noisy counts of single values, and the cell that each lies in; none is without."""
 
@@ -78,22 +101,47 @@ class Values:
         found = [np.logaddexp(self._alone(total * cells), self._even(total * cells)) - np.log(2) for total in told]
         return np.stack(found, axis=1)[:, place]
 
-    def lone(self, rows: Floats, usual: Floats) -> Floats:
-        """The share of its cell's rows that each value has: all of them at the likeliest where that says more than an even share
-        of all values does, else the usual one. How often cells have one value alone is learnt from all of them."""
-        likelier = np.clip(self._alone(rows) - self._even(rows), -_STEEPEST, _STEEPEST)
-        chance, weights = 0.5, rows * (self._parts > 1) + 1e-9
+    def shared(self, rows: Floats, usual: Floats) -> Floats:
+        """The share of its cell's rows that each value has: those of the few likeliest where that says more than an even share of
+        all does, else the usual one. How many values rows of a cell share is learnt from all cells."""
+        few, even = self._few(rows), self._even(rows)
+        prior = np.append(0.5, np.full(self._parts.max(), 0.5 / self._parts.max()))
         for _ in range(_ROUNDS):
-            odds = likelier + np.log(chance / (1 - chance))
-            chance = float(np.clip(np.average(1 / (1 + np.exp(-odds)), weights=weights), 1e-3, 1 - 1e-3))
-        likeliest = np.lexsort((self._each(rows), self.cells))[np.cumsum(self._parts) - 1]
-        shares = np.where(odds[self.cells] > 0, 0.0, usual)
-        shares[likeliest[odds > 0]] = 1.0
-        return np.asarray(shares)
+            odds, other = few.evidence + np.log(prior[few.rank]), even + np.log(prior[0])
+            best = np.maximum.reduceat(odds, self._starts)
+            top = np.maximum(best, other)
+            chances, rest = np.exp(odds - top[few.cells]), np.exp(other - top)
+            weights = (rows * (self._parts > 1) + 1e-9) / (np.bincount(few.cells, chances) + rest)
+            prior = np.bincount(few.rank, weights[few.cells] * chances, len(prior))
+            prior[0] = weights @ rest
+            prior = np.maximum(prior / prior.sum(), _RARE)
+        likeliest = np.flatnonzero(odds == best[few.cells])
+        shares = np.empty(len(usual))
+        shares[few.order] = few.shares(likeliest[np.unique(few.cells[likeliest], return_index=True)[1]])
+        return np.asarray(np.where((best > other)[self.cells], shares, usual))
+
+    def _few(self, rows: Floats) -> _Few:
+        """All choices of as many values are as likely before, and all ways to part the rows among them (Laplace's approximation;
+        of one value, exactly)."""
+        order = np.lexsort((-self.noisy, self.cells))
+        cells, seen, noise = self.cells[order], self.noisy[order], self.noise[order]
+        rank = np.arange(len(order)) - self._starts[cells] + 1
+        held, parts = rows[cells], self._parts[cells]
+        total, square = (_running(own, self._starts, self._parts) for own in (seen, seen**2))
+        level = (total - held) / rank
+        choices = gammaln(parts + 1) - gammaln(rank + 1) - gammaln(parts - rank + 1)
+        room = (rank - 1) * np.log(np.maximum(held / (noise * np.sqrt(2 * np.pi)), 1)) - gammaln(rank) + np.log(rank) / 2
+        evidence = (square - rank * level**2) / (2 * noise**2) - choices - np.maximum(room, 0)
+        evidence[self._starts] = self._alone(rows)
+        return _Few(order, cells, rank, seen, level, np.where((seen > level) | (rank == 1), evidence, -np.inf))
 
     @cached_property
     def _parts(self) -> Places:
         return np.bincount(self.cells)
+
+    @cached_property
+    def _starts(self) -> Places:
+        return np.cumsum(self._parts) - self._parts
 
     @cached_property
     def _order(self) -> Places:
@@ -107,7 +155,7 @@ class Values:
     def _alone(self, rows: Floats) -> Floats:
         """Log odds that all rows of a cell share one of its values, each as likely before, by cell."""
         each = self._each(rows)
-        top = np.maximum.reduceat(each[self._order], np.cumsum(self._parts) - self._parts)
+        top = np.maximum.reduceat(each[self._order], self._starts)
         return np.asarray(top + np.log(np.bincount(self.cells, np.exp(each - top[self.cells])) / self._parts))
 
     def _even(self, rows: Floats) -> Floats:
@@ -140,6 +188,12 @@ def _suggested(scores: Floats) -> Floats:
     little = np.concatenate([part * np.eye(scores.shape[1]) for part in np.arange(_STEP, _SEEN + _STEP, _STEP)])
     kinds = np.unique(np.concatenate([found, little, np.zeros_like(little[:1])]), axis=0)
     return np.asarray(kinds[:: -(-len(kinds) // _MOST_KINDS)])
+
+
+def _running(values: Floats, starts: Places, sizes: Places) -> Floats:
+    """Sums up to each value, within parts that start here."""
+    sums = np.cumsum(values)
+    return np.asarray(sums - np.repeat(np.where(starts > 0, sums[starts - 1], 0), sizes))
 
 
 def _smallest(kinds: Floats) -> Floats:

@@ -159,7 +159,7 @@ def _clumped(column: _Cells, finest: Floats) -> list[Floats]:
         groups[:, parted[own]] = _clumps_of(column, clumps, parts, own).T
     shares = _shares(side, finest)
     if side.several.any() and column.ladder.lines[-1] == column.ladder.points:
-        shares = values.lone(groups.sum(axis=0), shares)
+        shares = values.shared(groups.sum(axis=0), shares)
     return [shares * own[side.cells.bins] for own in groups]
 
 
