@@ -88,7 +88,7 @@ def test_the_value_that_rows_share_is_found() -> None:
 
 
 def test_several_values_that_rows_share_are_found() -> None:
-    """Three in each cell, with 60, 30 and 10 of its hundred rows: the largest always, and rows where they are but for the noise."""
+    """Three in each cell, with 60, 30 and 10 of its hundred rows: these values and no others."""
     chance = np.random.default_rng(6)
     true = np.zeros((50, 20))
     true[:, [3, 8, 15]] = 60, 30, 10

@@ -177,19 +177,24 @@ def test_what_the_class_tells_is_free(released: Release) -> None:
 
 
 @pytest.mark.parametrize("bins", [9, 90])
-def test_dependence_has_the_slope_of_a_logarithm_of_eigenvalues(released: Release, bins: int) -> None:
-    """Along any way, where there are fewer bins than components and where there are more; eigenvalues by numpy."""
+def test_dependence_has_the_slope_of_logarithms_of_eigenvalues(released: Release, bins: int) -> None:
+    """Of the covariance, and of what classes differ by, along any way, where there are fewer bins than components and where there
+    are more; eigenvalues by numpy."""
     training = MixtureTraining(released, FEW, 0, torch.device("cpu"))
     owners, weights = training.generator.owners.numpy(), training.generator.weights.double().numpy()
     chance = np.random.default_rng(bins)
     parts, way = chance.dirichlet(np.full(bins, 4.0), len(owners)), chance.standard_normal((len(owners), bins))
 
     def logarithm(own: NDArray[np.float64]) -> float:
-        away = 2 * np.sqrt(own)
-        for place in range(owners.max() + 1):
-            away[owners == place] -= np.average(away[owners == place], axis=0, weights=weights[owners == place])
-        eigenvalues = np.linalg.eigvalsh(away.T @ (weights[:, None] * away))
-        return float(training.bend / 2 * np.log1p(np.maximum(eigenvalues, 0) / training.bend).sum())
+        mine = [owners == place for place in range(owners.max() + 1)]
+        own = 2 * np.sqrt(own)
+        shares = np.array([weights[place].sum() for place in mine])
+        classes = [np.cov(own[place].T, aweights=weights[place], ddof=0) for place in mine]
+        together = np.tensordot(shares, classes, 1)
+        apart = sum(share * (one - together) @ (one - together) for share, one in zip(shares, classes, strict=True))
+        sizes = np.linalg.eigvalsh(together), np.sqrt(np.maximum(np.linalg.eigvalsh(apart), 0))
+        told = [training.bend / 2 * np.log1p(np.maximum(own, 0) / training.bend).sum() for own in sizes]
+        return float(told[0] + training.settings.apart * told[1])
 
     short = 1e-6
     wanted = (logarithm(parts + short * way) - logarithm(parts - short * way)) / (2 * short)

@@ -27,6 +27,9 @@ from dpearl.withheld import model_rows, withheld
 _NOTHING = 1e-9
 """Added where a probability or a share may be zero, and must have a root or divide."""
 
+_FLAT = 1e-4
+"""Differences of classes below this are no more than rounding."""
+
 _EIGHTHS = range(2, 8)
 """After which parts of the steps is looked at what the limit withholds: early enough that the fit settles again."""
 
@@ -78,22 +81,19 @@ class MixtureTraining(Resumable):
         return math.exp(min(max((settings.floor - misfit) / settings.slack, -_REACH), _REACH))
 
     def dependence(self, parts: Tensor, weights: Tensor) -> Tensor:
-        """A quadratic form with the slope of half of Σ bend · log(1 + λ / bend), over the eigenvalues λ of the covariance of 2√p.
+        """What columns have to do with each other within classes, and a part of what classes differ by in that.
 
-        Covariances are within classes. Near independence half of Σλ is the nats that the component tells of the columns; in roots
-        of probabilities, Hellinger's map, sharp relations among rare bins cost no more than they say. The logarithm asks for few
-        directions, shared by all classes, and hardly shrinks those that stand out; it is met by the trace of A(I + AᵀA/bend)⁻¹Aᵀ
-        with the inverse held fixed in each step, the reweighted trace of Fazel, Hindi and Boyd (2003).
+        Near independence half of the sum of eigenvalues of the covariance of 2√p is the nats that the component tells of the
+        columns; in roots of probabilities, Hellinger's map, sharp relations among rare bins cost no more than they say.
         """
-        owners, bend = self.generator.owners, self.bend
+        owners, shares = self.generator.owners, torch.from_numpy(self.generator.target.shares).float().clamp(min=_NOTHING)
         roots = 2 * (parts + _NOTHING).sqrt()
-        shares = torch.from_numpy(self.generator.target.shares).float().clamp(min=_NOTHING)
         sums = torch.zeros(len(shares), parts.shape[1]).index_add(0, owners, weights[:, None] * roots)
         away = (roots - (sums / shares[:, None])[owners]) * weights.sqrt()[:, None]
-        short = away.T if away.shape[1] < away.shape[0] else away
-        fixed = short.detach()
-        inverse: Tensor = torch.linalg.inv(torch.eye(len(fixed)) + fixed @ fixed.T / bend)
-        return (inverse @ short * short).sum() / 2
+        if len(self.generator.target.pairs[0]) == 1:
+            return _together(away, self.bend)
+        classes = torch.stack([away[owners == own].T @ away[owners == own] for own in range(len(shares))])
+        return _together(away, self.bend) + self.settings.apart * _apart(classes, shares, self.bend)
 
     def _note(self, loss: float) -> None:
         if not math.isfinite(loss):
@@ -103,6 +103,31 @@ class MixtureTraining(Resumable):
     def moment(self) -> Moment:
         """χ² of the marginals over their number, which noise alone makes 1."""
         return Moment(self.step, self.settings.iterations, self.losses[-1], 1.0, None)
+
+
+def _together(away: Tensor, bend: float) -> Tensor:
+    """A quadratic form with the slope of half of Σ bend · log(1 + λ / bend), over the eigenvalues λ of the covariance.
+
+    The logarithm asks for few directions, shared by all classes, and hardly shrinks those that stand out; it is met by the trace
+    of A(I + AᵀA/bend)⁻¹Aᵀ with the inverse held fixed in each step, the reweighted trace of Fazel, Hindi and Boyd (2003).
+    """
+    short = away.T if away.shape[1] < away.shape[0] else away
+    fixed = short.detach()
+    inverse: Tensor = torch.linalg.inv(torch.eye(len(fixed)) + fixed @ fixed.T / bend)
+    return (inverse @ short * short).sum() / 2
+
+
+def _apart(covariances: Tensor, shares: Tensor, bend: float) -> Tensor:
+    """The same of what classes differ by: λ² are the eigenvalues of the mean square of covariances less their mean.
+
+    Columns mostly go together alike in all classes, and what each differs by is as noisy as what they share.
+    """
+    differ = (covariances / shares[:, None, None] - covariances.sum(dim=0)) * shares.sqrt()[:, None, None]
+    fixed = differ.detach()
+    squares, directions = torch.linalg.eigh((fixed @ fixed).sum(dim=0))
+    size = squares.clamp(min=_FLAT**2).sqrt()
+    inverse: Tensor = (directions / (size + size**2 / bend)) @ directions.T
+    return (fixed @ inverse * differ).sum() / 2
 
 
 def price(target: PairTarget, settings: MixtureSettings) -> float:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpearl.clumps import Clumps, Values, weighed
 from dpearl.density import Floats, Rung, down, gathered, joined, likely, raked, rungs_of
@@ -64,6 +64,17 @@ class _Cells:
     def parted(self) -> Places:
         """Cells that share a bin with others and were looked into."""
         return np.flatnonzero((np.bincount(self.side.owner) > 1)[self.side.owner] & (self.side.finer > 0))
+
+    def within(self, rung: int) -> Places:
+        """In which cell of single columns, at this resolution, each one lies: the last, where these part it."""
+        found = np.zeros(self.side.cells.size, np.int64)
+        found[self.side.cells.bins] = self.ladder.ancestors(rung)
+        return found
+
+    def nests(self, rung: int) -> bool:
+        """Whether each lies in one of them."""
+        both = self.side.cells.bins.astype(np.int64) * 2**32 + self.ladder.ancestors(rung)
+        return len(np.unique(both)) == self.side.cells.size
 
     @property
     def apart(self) -> tuple[Floats, Floats]:
@@ -152,7 +163,8 @@ def _clumped(column: _Cells, finest: Floats) -> list[Floats]:
     """The same of a column whose rows share a few of many values."""
     side, parted = column.side, column.parted
     values = Values(side.cells.bins.astype(np.int64), *column.rungs[-1])
-    clumps = weighed(column.seen[:, parted].T, column.noise[:, parted].T, lambda totals: values.odds(totals)[parted])
+    known = partial(_known, column, values)
+    clumps = weighed(column.seen[:, parted].T, column.noise[:, parted].T, known)
     groups, parts = column.held.copy(), np.bincount(side.cells.bins, finest, side.cells.size).astype(np.float64)
     for bins in np.unique(side.owner[parted]):
         own = np.flatnonzero(side.owner[parted] == bins)
@@ -163,12 +175,21 @@ def _clumped(column: _Cells, finest: Floats) -> list[Floats]:
     return [shares * own[side.cells.bins] for own in groups]
 
 
+def _known(column: _Cells, values: Values, totals: Floats) -> Floats:
+    """What counts of values and of single columns say of every parted cell to hold so many rows, over none, in logarithms."""
+    odds = values.odds(totals)[column.parted]
+    for rung, (seen, noise) in enumerate(column.rungs[:-1]):
+        own = column.within(rung)[column.parted]
+        alone = (np.bincount(column.within(rung))[own] == 1) & column.nests(rung)
+        precision = np.where(alone, noise[own] ** -2.0, 0)
+        odds += precision[:, None] * (np.outer(seen[own], totals) - totals**2 / 2)
+    return odds
+
+
 def _clumps_of(column: _Cells, clumps: Clumps, parts: Floats, own: Places) -> Floats:
     """Rows of a bin's cells (cell × group), given what it holds, and what single columns say of stretches (`parts`, by cell)."""
-    side, cells = column.side, column.parted[own]
-    stretch = np.zeros(side.cells.size, np.int64)
-    stretch[side.cells.bins] = column.ladder.ancestors(0)
-    stretches, place = np.unique(stretch[cells], return_inverse=True)
+    cells = column.parted[own]
+    stretches, place = np.unique(column.within(0)[cells], return_inverse=True)
     stretched = np.bincount(place, parts[cells]) + _NEVER
     total, expected = column.held[:, cells[0]], clumps.expected(own)
     table = np.stack([np.bincount(place, group, len(stretches)) for group in expected.T], axis=1) + _NEVER
@@ -181,16 +202,10 @@ def _clumps_of(column: _Cells, clumps: Clumps, parts: Floats, own: Places) -> Fl
 
 def _with_cells(column: _Cells) -> list[Rung]:
     """Rungs of single columns; the finest that cells nest in takes on what cells add up to there."""
-    side, ladder, rungs = column.side, column.ladder, column.rungs
-    if not side.finer:
+    rungs = column.rungs
+    if not column.side.finer:
         return rungs
-    nested = [own for own in map(ladder.ancestors, range(len(rungs))) if _nest(side.cells.bins, own)]
-    parents, last = np.zeros(side.cells.size, np.int64), len(nested) - 1
-    parents[side.cells.bins] = nested[last]
+    last = max(rung for rung in range(len(rungs)) if column.nests(rung))
     seen = column.seen.sum(axis=0), np.sqrt((column.noise**2).sum(axis=0))
-    return [*rungs[:last], joined(rungs[last], gathered(seen, parents, ladder.sizes[last])), *rungs[last + 1 :]]
-
-
-def _nest(cells: NDArray[np.uint16], others: Places) -> bool:
-    """Whether each cell lies in one of the others."""
-    return len(np.unique(cells.astype(np.int64) * 2**32 + others)) == int(cells.max()) + 1
+    told = gathered(seen, column.within(last), column.ladder.sizes[last])
+    return [*rungs[:last], joined(rungs[last], told), *rungs[last + 1 :]]
