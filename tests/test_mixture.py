@@ -18,7 +18,7 @@ from dpearl.distance import learnable_rows
 from dpearl.drawing import Drawing
 from dpearl.embeddings.marginals import WHOLE
 from dpearl.errors import FileError, TrainingError, UsageError
-from dpearl.fitting import Misfit, MixtureTraining, price
+from dpearl.fitting import Misfit, MixtureTraining, price, smoothing
 from dpearl.mixture import Mixture, PairTarget, conditional, determined, mixture_of, pair_target
 from dpearl.owner import Offer, release_rows
 from dpearl.privacy import Budget, Relation
@@ -170,9 +170,9 @@ def test_what_the_class_tells_is_free(released: Release) -> None:
     """Components that differ by class alone pay nothing; those that differ within a class do."""
     training = MixtureTraining(released, FEW, 0, torch.device("cpu"))
     mixture = training.generator
-    alike = torch.eye(4)[mixture.owners]
+    alike = 2 * torch.eye(4)[mixture.owners]
     assert float(training.dependence(alike, mixture.weights)) == pytest.approx(0, abs=1e-4)
-    apart = torch.eye(2)[torch.arange(len(mixture.owners)) % 2]
+    apart = 2 * torch.eye(2)[torch.arange(len(mixture.owners)) % 2]
     assert float(training.dependence(apart, mixture.weights)) == pytest.approx(1 / (1 + 2 / training.bend), rel=0.01)
 
 
@@ -183,11 +183,11 @@ def test_dependence_has_the_slope_of_logarithms_of_eigenvalues(released: Release
     training = MixtureTraining(released, FEW, 0, torch.device("cpu"))
     owners, weights = training.generator.owners.numpy(), training.generator.weights.double().numpy()
     chance = np.random.default_rng(bins)
-    parts, way = chance.dirichlet(np.full(bins, 4.0), len(owners)), chance.standard_normal((len(owners), bins))
+    roots = 2 * np.sqrt(chance.dirichlet(np.full(bins, 4.0), len(owners)))
+    way = chance.standard_normal(roots.shape)
 
     def logarithm(own: NDArray[np.float64]) -> float:
         mine = [owners == place for place in range(owners.max() + 1)]
-        own = 2 * np.sqrt(own)
         shares = np.array([weights[place].sum() for place in mine])
         classes = [np.cov(own[place].T, aweights=weights[place], ddof=0) for place in mine]
         together = np.tensordot(shares, classes, 1)
@@ -197,11 +197,32 @@ def test_dependence_has_the_slope_of_logarithms_of_eigenvalues(released: Release
         return float(told[0] + training.settings.apart * told[1])
 
     short = 1e-6
-    wanted = (logarithm(parts + short * way) - logarithm(parts - short * way)) / (2 * short)
-    asked = torch.from_numpy(parts).float().requires_grad_(True)
+    wanted = (logarithm(roots + short * way) - logarithm(roots - short * way)) / (2 * short)
+    asked = torch.from_numpy(roots).float().requires_grad_(True)
     training.dependence(asked, training.generator.weights).backward()  # type: ignore[no-untyped-call]
     assert asked.grad is not None
     assert float((asked.grad.double().numpy() * way).sum()) == pytest.approx(wanted, rel=1e-3)
+
+
+def test_what_goes_up_and_down_along_a_line_costs_more(released: Release) -> None:
+    """Than what changes steadily, and no bin's number of rows is smoothed; levels, which have no order, cost what they did."""
+    mixture = Mixture(released, 20)
+    mixture.begin(torch.Generator().manual_seed(0))
+    names = [name for own, name in enumerate(mixture.block.names) if own not in mixture.tables]
+    made = dict(zip(names, smoothing(mixture), strict=True))
+    assert (made["town"] == torch.eye(len(made["town"]))).all()
+    own = mixture.block.names.index("age")
+    line = torch.from_numpy(mixture.block.grids["age"].along(mixture.block.ladders["age"]))
+    usual = torch.from_numpy(np.maximum(mixture.target.bins(own), 1.0)).float().sqrt()
+    assert float((usual @ made["age"]).norm()) == pytest.approx(float(usual.norm()), rel=1e-5)
+
+    def cost(change: torch.Tensor) -> float:
+        along = torch.zeros_like(usual)
+        along[line] = change
+        return float((usual * along @ made["age"]).norm() / (usual * along).norm())
+
+    assert 1 < cost(torch.linspace(-1, 1, len(line))) < 1.5
+    assert cost((-1.0) ** torch.arange(len(line))) > 3
 
 
 def test_independent_columns_determine_nothing() -> None:

@@ -63,7 +63,7 @@ class Drawing:
         columns = zip(mixture.block.grids.items(), rest.insides, strict=True)
         self._inside = [[Inside.of(mixture.block.ladders[name], grid, own) for own in counts] for (name, grid), counts in columns]
         grids = zip(mixture.block.grids.items(), parts, strict=True)
-        along = [(_along(mixture.block.ladders[name], grid), part) for (name, grid), part in grids]
+        along = [(_stretches(mixture.block.ladders[name], grid), part) for (name, grid), part in grids]
         self._lean = [leaning(own, part, mixture.weights.numpy()) for own, part in along]
         places = np.concatenate([np.arange(*mixture.target.starts[column : column + 2]) for column in self._free])
         self._beyond = rest.pairs[:, places[:, None], places].astype(np.float32)
@@ -166,13 +166,10 @@ class Drawing:
         yield from np.array_split(self._chance.permutation(rows), math.ceil(rows / _AT_ONCE))
 
 
-def _along(ladder: Ladder, grid: Grid) -> Places:
-    """Bins that are stretches of a line, in its order."""
-    line = 0 if ladder.column.one_hot else ladder.lines[-1]
-    places, bins = np.arange(line), grid.bins[:line].astype(np.int64)
-    held = np.bincount(bins, minlength=grid.size)
-    stretches = np.flatnonzero(held > 1)
-    return np.asarray(stretches[np.argsort(np.bincount(bins, places, grid.size)[stretches] / held[stretches])])
+def _stretches(ladder: Ladder, grid: Grid) -> Places:
+    """Bins of several values of a line, in its order."""
+    along = grid.along(ladder)
+    return np.asarray(along[np.bincount(grid.bins)[along] > 1])
 
 
 def leaning(along: Places, parts: Matrix, weights: Matrix) -> Matrix:

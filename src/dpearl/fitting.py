@@ -22,13 +22,18 @@ from dpearl.mixture import Mixture, PairTarget
 from dpearl.moment import Moment
 from dpearl.release import Release
 from dpearl.settings import MixtureSettings
-from dpearl.withheld import model_rows, withheld
+from dpearl.withheld import Places, model_rows, withheld
 
 _NOTHING = 1e-9
 """Added where a probability or a share may be zero, and must have a root or divide."""
 
 _FLAT = 1e-4
 """Differences of classes below this are no more than rounding."""
+
+_STEPS = 10.0
+"""Bins of a line where going up and down from bin to bin costs five times what it does among levels. TV of two and three is 1%
+lower on Adult's training rows and on balanced parts of them, the two-sample AUC .004 lower on the former, the same on the latter;
+boosting AUC is .911 and .907 in place of .911 and .908 (six releases each). With 6 and 18 it is much the same."""
 
 _EIGHTHS = range(2, 8)
 """After which parts of the steps is looked at what the limit withholds: early enough that the fit settles again."""
@@ -50,6 +55,7 @@ class MixtureTraining(Resumable):
         self.falling = torch.optim.Adam(self.generator.parameters(), settings.learning_rate, betas=(0.9, 0.99))
         self._misfit = Misfit(self.generator.target)
         self._price = price(self.generator.target, settings)
+        self._smooth = smoothing(self.generator)
         self.bend = settings.bend * math.sqrt(len(self.generator.block.sizes) / 15)
         looks = _EIGHTHS if self.generator.block.limited else ()
         self._looks = {settings.iterations * eighth // 8 for eighth in looks}
@@ -68,8 +74,9 @@ class MixtureTraining(Resumable):
         chi2 = self._misfit(torch.cat(parts, dim=1), weights, self.generator.owners)
         misfit = float(chi2.detach()) / self._misfit.values
         self._note(misfit)
-        free = torch.cat([part for own, part in enumerate(parts) if own not in self.generator.tables], dim=1)
-        loss = chi2 / 2 + self._price * self._dearer(misfit) * self.dependence(free, weights)
+        free = [part for own, part in enumerate(parts) if own not in self.generator.tables]
+        roots = torch.cat([2 * (part + _NOTHING).sqrt() @ own for part, own in zip(free, self._smooth, strict=True)], dim=1)
+        loss = chi2 / 2 + self._price * self._dearer(misfit) * self.dependence(roots, weights)
         self.falling.zero_grad()
         loss.backward()
         self.falling.step()
@@ -80,15 +87,14 @@ class MixtureTraining(Resumable):
         settings = self.settings
         return math.exp(min(max((settings.floor - misfit) / settings.slack, -_REACH), _REACH))
 
-    def dependence(self, parts: Tensor, weights: Tensor) -> Tensor:
+    def dependence(self, roots: Tensor, weights: Tensor) -> Tensor:
         """What columns have to do with each other within classes, and a part of what classes differ by in that.
 
         Near independence half of the sum of eigenvalues of the covariance of 2√p is the nats that the component tells of the
         columns; in roots of probabilities, Hellinger's map, sharp relations among rare bins cost no more than they say.
         """
         owners, shares = self.generator.owners, torch.from_numpy(self.generator.target.shares).float().clamp(min=_NOTHING)
-        roots = 2 * (parts + _NOTHING).sqrt()
-        sums = torch.zeros(len(shares), parts.shape[1]).index_add(0, owners, weights[:, None] * roots)
+        sums = torch.zeros(len(shares), roots.shape[1]).index_add(0, owners, weights[:, None] * roots)
         away = (roots - (sums / shares[:, None])[owners]) * weights.sqrt()[:, None]
         if len(self.generator.target.pairs[0]) == 1:
             return _together(away, self.bend)
@@ -128,6 +134,26 @@ def _apart(covariances: Tensor, shares: Tensor, bend: float) -> Tensor:
     size = squares.clamp(min=_FLAT**2).sqrt()
     inverse: Tensor = (directions / (size + size**2 / bend)) @ directions.T
     return (fixed @ inverse * differ).sum() / 2
+
+
+def smoothing(mixture: Mixture) -> list[Tensor]:
+    """What the roots of each free column are multiplied by, so that going up and down along a line costs more than a slope does:
+    a root of I + D, where D sums the squares by which neighbours on the line differ in √(p / their share of all rows).
+
+    So it is what tells components from each other that is smooth, and not the histogram.
+    """
+    block, target = mixture.block, mixture.target
+    free = [(own, name) for own, name in enumerate(block.names) if own not in mixture.tables]
+    lines = {name: block.grids[name].along(block.ladders[name]) for _, name in free}
+    return [_smoothing(np.maximum(target.bins(own), 1.0), lines[name]) for own, name in free]
+
+
+def _smoothing(held: Floats, line: Places) -> Tensor:
+    lower, upper = line[:-1], line[1:]
+    relative = np.diag(held**-0.5)
+    steps = relative[lower] - relative[upper]
+    weights = (len(line) / _STEPS) ** 2 * 2 / (1 / held[lower] + 1 / held[upper])
+    return torch.from_numpy(np.linalg.cholesky(np.eye(len(held)) + (steps.T * weights) @ steps)).float()
 
 
 def price(target: PairTarget, settings: MixtureSettings) -> float:

@@ -134,6 +134,13 @@ class Grid:
         """Which bins a synthetic row may fall in."""
         return np.asarray(np.bincount(self.bins, ladder.returned, self.size) > 0)
 
+    def along(self, ladder: Ladder) -> NDArray[np.int64]:
+        """Bins on the column's line, in its order, by the middle of their cells; none where there are levels alone."""
+        line = 0 if ladder.column.one_hot else ladder.lines[-1]
+        bins, held = np.unique(self.bins[:line], return_counts=True)
+        middle = np.bincount(self.bins[:line], np.arange(line), self.size)[bins] / held
+        return np.asarray(bins[np.argsort(middle, kind="stable")], np.int64)
+
 
 def public_grid(ladder: Ladder) -> Grid:
     """Equal stretches of a line, levels by themselves; where there are too many, levels share bins by their rank."""
