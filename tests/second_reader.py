@@ -126,7 +126,9 @@ def reach(block: Head, schema: Head, arrays: Arrays) -> Reach:
         return _interactions(block, schema, arrays, classes)
     if family == "singles":
         cells = [size for own in rungs(schema) for size in own]
-    elif family == "octaves":
+        assert block["finer"] == 2**15
+        return 2**32 * len(seen) + 2**30 * (len(cells) - len(seen)), (1, 2, 2), (sum(cells),)
+    if family == "octaves":
         cells = [514 for column in columns.values() if "bounds" in column]
     elif family == "stretches":
         cells = [min(block["line"], points(columns[name])) + levels(columns[name]) - 1 for name in block["columns"]]

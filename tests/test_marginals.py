@@ -20,6 +20,7 @@ from dpearl.design import RECIPES, Design, Scale, auxiliary_design, load_design,
 from dpearl.embed import embed
 from dpearl.embeddings.marginals import (
     EACH,
+    FINER,
     MOST_PAIRS,
     SIDE,
     UNIT,
@@ -111,9 +112,10 @@ def test_wide_tables_go_without_full_resolution() -> None:
 def test_every_row_falls_in_one_cell_of_every_single_column(rows: int, seed: int) -> None:
     block = singles(CODEC, 1.0)
     found = sums(block, table(rows, seed))
-    assert [int(found[place].sum()) for place in block.places.values()] == [rows * UNIT] * len(block.places)
+    units = [UNIT if rung == 0 else FINER for _, rung in block.places]
+    assert [int(found[place].sum()) for place in block.places.values()] == [rows * unit for unit in units]
     assert found.min() >= 0
-    assert block.norm2 == len(block.places) * UNIT**2
+    assert block.norm2 == sum(unit**2 for unit in units)
 
 
 def test_the_reach_of_a_row_is_attained_by_single_columns_and_never_exceeded() -> None:

@@ -64,8 +64,15 @@ SENSITIVITY = [
     _mutant(
         "A row in many marginals is taken for a row in one",
         "embeddings/marginals.py",
-        "return len(self.places) * UNIT**2",
+        "return sum(_unit(rung) ** 2 for _, rung in self.places)",
         "return UNIT**2",
+        "test_marginals.py::test_the_reach_of_a_row_is_attained_by_single_columns_and_never_exceeded",
+    ),
+    _mutant(
+        "Finer cells are counted by a whole unit and priced by half of one",
+        "embeddings/marginals.py",
+        "return sums * self.units",
+        "return sums * UNIT",
         "test_marginals.py::test_the_reach_of_a_row_is_attained_by_single_columns_and_never_exceeded",
     ),
     _mutant(

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-from dpearl.embeddings.marginals import UNIT, Singles
+from dpearl.embeddings.marginals import Singles
 from dpearl.grid import Ladder
 from dpearl.measurement import Measurement
 
@@ -41,17 +41,17 @@ def column_counts(measured: Measurement, rows: float) -> dict[str, Floats]:
     """Rows in every finest cell of every column, from coarse to fine."""
     block = measured.design.block("singles")
     assert isinstance(block, Singles)
-    noisy, noise = measured.sums["singles"] / UNIT, measured.sigmas["singles"] / UNIT
+    noisy, noise = measured.sums["singles"] / block.units, measured.sigmas["singles"] / block.units
     found = {}
     for name, ladder in block.ladders.items():
         found[name] = down(ladder, rungs_of(block, name, noisy, noise), max(rows, 1.0))
     return found
 
 
-def rungs_of(block: Singles, name: str, noisy: Floats, noise: float) -> list[Rung]:
+def rungs_of(block: Singles, name: str, noisy: Floats, noise: Floats) -> list[Rung]:
     """A column's counts at all its resolutions, as they were measured."""
     places = [block.places[name, rung] for rung in range(len(block.ladders[name].lines))]
-    return [(noisy[place], np.full(place.stop - place.start, noise)) for place in places]
+    return [(noisy[place], noise[place]) for place in places]
 
 
 def down(ladder: Ladder, rungs: Sequence[Rung], rows: float) -> Floats:

@@ -24,7 +24,7 @@ from dpearl.embeddings import Block
 from dpearl.embeddings.characteristic import draw_characteristic, load_characteristic
 from dpearl.embeddings.count import Count
 from dpearl.embeddings.levels import Levels, levels
-from dpearl.embeddings.marginals import Pairs, load_pairs, public_pairs, singles
+from dpearl.embeddings.marginals import Pairs, load_pairs, load_singles, public_pairs, singles
 from dpearl.embeddings.mixtures import load_mixtures
 from dpearl.embeddings.moments import picture_moments
 from dpearl.embeddings.octaves import octaves, stretches
@@ -280,7 +280,7 @@ _FAMILIES: dict[str, Callable[..., Block]] = {
     "moments": partial(picture_moments, family="moments"),
     "edges": partial(picture_moments, family="edges"),
     "characteristic": load_characteristic,
-    "singles": singles,
+    "singles": load_singles,
     "interactions": load_pairs,
     "octaves": octaves,
     "stretches": stretches,

@@ -14,7 +14,7 @@ import numpy as np
 
 from dpearl.clumps import Clumps, Values, weighed
 from dpearl.density import Floats, Rung, down, gathered, joined, likely, raked, rungs_of
-from dpearl.embeddings.marginals import SIDE, UNIT, Side, Singles
+from dpearl.embeddings.marginals import SIDE, Side, Singles
 from dpearl.grid import Ladder
 from dpearl.mixture import Mixture, single_stage
 from dpearl.withheld import ModelRows, Places
@@ -103,7 +103,7 @@ def _columns(mixture: Mixture, rows: ModelRows) -> list[_Cells]:
     block, target, stage = mixture.block, mixture.target, single_stage(mixture.release)
     first = stage.design.block("singles")
     assert isinstance(first, Singles)
-    noisy, noise = stage.sums["singles"] / UNIT, stage.sigmas["singles"] / UNIT
+    noisy, noise = stage.sums["singles"] / first.units, stage.sigmas["singles"] / first.units
     measured = mixture.release.embedding
     seen = list(measured.design.codec.labels) if block.groups > 1 else [0]
     again, finer = measured.sums["interactions"] / block.peak, measured.sigmas["interactions"] / block.peak

@@ -128,14 +128,15 @@ def _singles(release: Release, block: Pairs) -> tuple[Floats, Floats]:
     stage = single_stage(release)
     first = stage.design.block("singles")
     assert isinstance(first, Singles)
-    noisy, noise = stage.sums["singles"] / UNIT, stage.sigmas["singles"] / UNIT
-    counts, cells = [], []
+    noisy, variances = stage.sums["singles"] / first.units, (stage.sigmas["singles"] / first.units) ** 2
+    counts: list[Floats] = []
+    squares: list[Floats] = []
     for name, grid in block.grids.items():
-        parts = made_of(block.ladders[name], grid)
-        held = [(bins[bins >= 0], noisy[first.places[name, rung]][bins >= 0]) for rung, bins in enumerate(parts)]
-        counts.append(np.sum([np.bincount(bins, own, grid.size) for bins, own in held], axis=0))
-        cells.append(np.sum([np.bincount(bins, minlength=grid.size) for bins, _ in held], axis=0))
-    return np.concatenate(counts), 1 / (noise**2 * np.concatenate(cells))
+        parts = [(bins, first.places[name, rung]) for rung, bins in enumerate(made_of(block.ladders[name], grid))]
+        whole = [(bins[bins >= 0], np.arange(place.start, place.stop)[bins >= 0]) for bins, place in parts]
+        for found, own in ((counts, noisy), (squares, variances)):
+            found.append(np.sum([np.bincount(bins, own[cells], grid.size) for bins, cells in whole], axis=0))
+    return np.concatenate(counts), 1 / np.concatenate(squares)
 
 
 def determined(target: PairTarget) -> dict[int, int]:

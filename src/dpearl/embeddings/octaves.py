@@ -13,20 +13,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpearl.codec import Codec
-from dpearl.embeddings.marginals import UNIT, Singles
+from dpearl.embeddings.marginals import UNIT, Rungs
 from dpearl.grid import Ladder
 from dpearl.schema import AskedDatetime, AskedNumber, Datetime, Number
 
 
 @dataclass(frozen=True, eq=False)
-class Octaves(Singles):
+class Octaves(Rungs):
     """Every number and moment whose bounds are asked for, on the public grid of all numbers."""
 
     family = "octaves"
 
 
 @dataclass(frozen=True, eq=False)
-class Stretches(Singles):
+class Stretches(Rungs):
     """Some numbers and moments with bounds, in equal stretches of their lines."""
 
     line: int
@@ -53,7 +53,7 @@ def stretches(codec: Codec, weight: float, columns: Sequence[str], line: int) ->
     return Stretches(ladders, weight, line)
 
 
-def noisy_line(block: Singles, noisy: NDArray[np.int64], name: str) -> NDArray[np.float64]:
+def noisy_line(block: Rungs, noisy: NDArray[np.int64], name: str) -> NDArray[np.float64]:
     """Rows in each cell of a column's line, as noisy as they were released; missing and spikes left out."""
     ladder, counts = block.ladders[name], noisy[block.places[name, 0]] / UNIT
     return counts[:-1] if ladder.column.one_hot else counts[: ladder.lines[0]]
