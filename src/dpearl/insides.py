@@ -179,8 +179,9 @@ def _known(column: _Cells, values: Values, totals: Floats) -> Floats:
     """What counts of values and of single columns say of every parted cell to hold so many rows, over none, in logarithms."""
     odds = values.odds(totals)[column.parted]
     for rung, (seen, noise) in enumerate(column.rungs[:-1]):
-        own = column.within(rung)[column.parted]
-        alone = (np.bincount(column.within(rung))[own] == 1) & column.nests(rung)
+        parents = column.within(rung)
+        own = parents[column.parted]
+        alone = (np.bincount(parents)[own] == 1) & column.nests(rung)
         precision = np.where(alone, noise[own] ** -2.0, 0)
         odds += precision[:, None] * (np.outer(seen[own], totals) - totals**2 / 2)
     return odds
