@@ -125,9 +125,9 @@ def reach(block: Head, schema: Head, arrays: Arrays) -> Reach:
     if family == "interactions":
         return _interactions(block, schema, arrays, classes)
     if family == "singles":
-        cells = [size for own in rungs(schema) for size in own]
-        assert block["finer"] == 2**15
-        return 2**32 * len(seen) + 2**30 * (len(cells) - len(seen)), (1, 2, 2), (sum(cells),)
+        units = [(2**16 >> (rung > 0)) * min(own[0], 64) ** (1 / 3) for own in rungs(schema) for rung in range(len(own))]
+        assert np.abs(np.array(block["counted"]) - units).max() <= 0.5
+        return sum(unit**2 for unit in block["counted"]), (1, 2, 2), (sum(map(sum, rungs(schema))),)
     if family == "octaves":
         cells = [514 for column in columns.values() if "bounds" in column]
     elif family == "stretches":

@@ -221,8 +221,9 @@ def test_a_row_adds_what_the_document_says() -> None:
     assert near(made, "embedding", "count", counted(y, 3))
     coarse = np.where(x < 100, x * 20 // 100, 20)
     rungs = [counted(np.where(z < 5001, z * line // 5001, z - 5001 + line), line + 2) for line in (20, 1000, 5001)]
-    finer = [counted(x, 101) // 2, counted(c, 4), rungs[0], rungs[1] // 2, rungs[2] // 2]
-    assert near(made, "auxiliary", "singles", np.concatenate([counted(coarse, 21), *finer]))
+    cells = [(21, counted(coarse, 21)), (21, counted(x, 101) // 2), (4, counted(c, 4))]
+    cells += [(22, rungs[0]), (22, rungs[1] // 2), (22, rungs[2] // 2)]
+    assert near(made, "auxiliary", "singles", np.concatenate([np.rint(k ** (1 / 3) * rows) for k, rows in cells]))
     assert made.embedding.design.arrays()["interactions.sharpness"][2, 2] > 0
     assert near(made, "embedding", "interactions", interactions(made, x, c, z, y))
 

@@ -15,12 +15,11 @@ from numpy.typing import NDArray
 from dpearl import datasets
 from dpearl.choice import chosen_pairs
 from dpearl.codec import Codec
-from dpearl.density import column_counts, denoised, gathered, joined, likely, simplex, upwards
+from dpearl.density import Rung, column_counts, denoised, gathered, joined, likely, on_bins, pieces_of, simplex, upwards
 from dpearl.design import RECIPES, Design, Scale, auxiliary_design, load_design, public_design
 from dpearl.embed import embed
 from dpearl.embeddings.marginals import (
     EACH,
-    FINER,
     MOST_PAIRS,
     SIDE,
     UNIT,
@@ -34,7 +33,7 @@ from dpearl.embeddings.marginals import (
     public_pairs,
     singles,
 )
-from dpearl.grid import BINS, MOST_BINS, Grid, bins_along, chosen_grid, ladders, made_of, public_grid
+from dpearl.grid import BINS, MOST_BINS, Grid, Ladder, bins_along, chosen_grid, ladders, made_of, public_grid
 from dpearl.owner import Offer, release_rows
 from dpearl.privacy import Budget, Relation
 from dpearl.read import open_sources
@@ -112,7 +111,7 @@ def test_wide_tables_go_without_full_resolution() -> None:
 def test_every_row_falls_in_one_cell_of_every_single_column(rows: int, seed: int) -> None:
     block = singles(CODEC, 1.0)
     found = sums(block, table(rows, seed))
-    units = [UNIT if rung == 0 else FINER for _, rung in block.places]
+    units = block.counted
     assert [int(found[place].sum()) for place in block.places.values()] == [rows * unit for unit in units]
     assert found.min() >= 0
     assert block.norm2 == sum(unit**2 for unit in units)
@@ -356,18 +355,72 @@ def test_a_value_that_most_rows_share_leaves_others_their_bins() -> None:
 
 @given(st.integers(0, 2**32), st.sampled_from(["age", "pay", "dose"]))
 @settings(deadline=None, max_examples=20)
-def test_bins_are_made_of_few_cells_and_of_each_row_once(seed: int, name: str) -> None:
-    """Counts of the cells that make up a bin are its rows, whatever the bins; coarse cells stand for fine ones where they can."""
+def test_parts_are_made_of_few_cells_and_of_each_row_once(seed: int, name: str) -> None:
+    """Counts of cells below the coarsest that make up a bin are its rows, whatever the bins; coarser stand for finer ones."""
     chance, ladder = np.random.default_rng(seed), ladders(CODEC)[name]
     grid = chosen_grid(ladder, chance.gamma(0.1, 100, ladder.sizes[-1]), 20, 10.0)
     codes = CODEC.encode(table(500))[name]
     made = np.zeros(grid.size)
-    for rung, bins in enumerate(made_of(ladder, grid)):
+    for rung, bins in enumerate(made_of(ladder, grid.bins.astype(np.int64)), start=1):
         cells = np.bincount(ladder.cells(codes, rung), minlength=ladder.sizes[rung])
         made += np.bincount(bins[bins >= 0], cells[bins >= 0], grid.size)
-    assert (made == np.bincount(grid.bins[ladder.cells(codes)], minlength=grid.size)).all()
-    whole = Grid(np.where(ladder.ancestors(0) < ladder.lines[0], 0, ladder.ancestors(0) - ladder.lines[0] + 1).astype(np.uint16))
-    assert sum((bins == 0).sum() for bins in made_of(ladder, whole)) == ladder.lines[0]
+    assert (made == np.bincount(grid.bins[ladder.cells(codes)], minlength=grid.size)).all() or len(ladder.lines) == 1
+    assert sum((bins >= 0).sum() for bins in made_of(ladder, ladder.ancestors(0))) == (*ladder.sizes, 0)[1]
+
+
+def measured(seed: int, name: str) -> tuple[Ladder, Grid, NDArray[np.float64], list[Rung]]:
+    """A column's ladder and bins, rows in its finest cells, and noisy counts at each rung."""
+    chance, ladder = np.random.default_rng(seed), ladders(CODEC)[name]
+    rows = chance.gamma(0.1, 100, ladder.sizes[-1])
+    noises = [np.full(size, chance.uniform(1, 50)) for size in ladder.sizes]
+    counts = [np.bincount(ladder.ancestors(rung), rows, len(noise)) for rung, noise in enumerate(noises)]
+    rungs = [(count + chance.normal(0, noise), noise) for count, noise in zip(counts, noises, strict=True)]
+    return ladder, chosen_grid(ladder, chance.permutation(rows), 8, 10.0), rows, rungs
+
+
+@given(st.integers(0, 2**32), st.sampled_from(["age", "dose"]))
+@settings(deadline=None, max_examples=20)
+def test_bins_are_those_of_least_squares_over_all_rungs(seed: int, name: str) -> None:
+    """Against a plain solution for the finest cells, and what their covariance makes of bins."""
+    ladder, grid, _, rungs = measured(seed, name)
+    sums = np.concatenate([np.eye(size)[:, ladder.ancestors(rung)] for rung, size in enumerate(ladder.sizes)])
+    noisy, noise = (np.concatenate(own) for own in zip(*rungs, strict=True))
+    covariance = np.linalg.inv(sums.T @ (sums / noise[:, None] ** 2))
+    bins = np.eye(grid.size)[:, grid.bins]
+    counts, precision = on_bins(ladder, grid, rungs)
+    assert counts == pytest.approx(bins @ covariance @ sums.T @ (noisy / noise**2), rel=1e-6, abs=1e-6)
+    assert np.linalg.inv(precision) == pytest.approx(bins @ covariance @ bins.T, rel=1e-6, abs=1e-6)
+
+
+@given(st.integers(0, 2**32), st.sampled_from(["age", "pay", "dose"]))
+@settings(deadline=None, max_examples=20)
+def test_pieces_add_up_to_bins_and_keep_what_coarse_cells_say(seed: int, name: str) -> None:
+    """Where bins and coarse cells are known well, what they share is known better than by finer cells alone."""
+    ladder, grid, rows, rungs = measured(seed, name)
+    coarse = np.bincount(ladder.ancestors(0), rows, ladder.sizes[0]).astype(np.float64)
+    sharp = [(coarse, np.full(len(coarse), 1e-3)), *rungs[1:]]
+    pieces = pieces_of(ladder, grid, sharp)
+    held = np.bincount(grid.bins, rows, grid.size).astype(np.float64)
+    found = pieces.given(held)
+    assert found.min() >= 0
+    assert np.bincount(pieces.owner, found) == pytest.approx(held, rel=1e-6, abs=1e-6)
+    cell, whole = np.zeros(len(found), np.int64), np.bincount(pieces.place, rows)
+    cell[pieces.place] = ladder.ancestors(0)
+    alone = np.bincount(cell)[cell] == 1
+    assert found[alone] == pytest.approx(whole[alone], abs=1)
+
+
+def test_columns_count_by_the_cube_root_of_their_cells() -> None:
+    """Cells are those of the coarsest rung; of a column with very many, as many as pairs have bins at most."""
+    many = Schema(
+        columns={"code": Category(levels=tuple(range(1000))), "flag": Boolean(), "age": Number(lower=0, upper=99, step=1)}
+    )
+    block = singles(Codec(many), 1.0)
+    own = dict(zip(block.places, block.counted, strict=True))
+    cells = {("code", 0): 64, ("flag", 0): 3, ("age", 0): 21}
+    assert {place: own[place] for place in cells} == {place: round(UNIT * size ** (1 / 3)) for place, size in cells.items()}
+    assert own["age", 1] == round(UNIT / 2 * 21 ** (1 / 3))
+    assert block.peak == own["flag", 0]
 
 
 def test_rare_levels_share_a_bin() -> None:

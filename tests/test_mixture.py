@@ -144,7 +144,7 @@ def determining(counts: NDArray[np.float64], strayed: NDArray[np.float64], noise
     pairs[0, 3:, :3] = pairs[0, :3, 3:].T
     alone = np.concatenate([counts.sum(axis=1), counts.sum(axis=0)])
     known = (alone[None], np.full((1, 6), 1e-3))
-    singles = (alone, np.full(6, 1e-3))
+    singles = (alone, 1e-3 * np.eye(6))
     return PairTarget(counts.sum(), np.ones(1), sizes, singles, known, (pairs, precisions), np.full(6, 1 / 3))
 
 

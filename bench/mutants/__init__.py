@@ -64,12 +64,12 @@ SENSITIVITY = [
     _mutant(
         "A row in many marginals is taken for a row in one",
         "embeddings/marginals.py",
-        "return sum(_unit(rung) ** 2 for _, rung in self.places)",
+        "return sum(unit**2 for unit in self.counted)",
         "return UNIT**2",
         "test_marginals.py::test_the_reach_of_a_row_is_attained_by_single_columns_and_never_exceeded",
     ),
     _mutant(
-        "Finer cells are counted by a whole unit and priced by half of one",
+        "Columns are counted alike and priced by the cube root of their cells",
         "embeddings/marginals.py",
         "return sums * self.units",
         "return sums * UNIT",

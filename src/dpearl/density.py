@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from dpearl.embeddings.marginals import Singles
-from dpearl.grid import Ladder
+from dpearl.grid import Grid, Ladder, made_of
 from dpearl.measurement import Measurement
 
 Floats = NDArray[np.float64]
@@ -89,6 +91,64 @@ def joined(one: Rung, other: Rung) -> Rung:
     precisions = [1 / noise**2 for _, noise in (one, other)]
     together = precisions[0] + precisions[1]
     return (one[0] * precisions[0] + other[0] * precisions[1]) / together, 1 / np.sqrt(together)
+
+
+@dataclass(frozen=True, eq=False)
+class Pieces:
+    """What bins and coarse cells of a line share: the piece of each finest cell, the bin of each piece, and what is known of its
+    rows, as the inverse of a covariance and that times counts. Measurements add up in these (least squares)."""
+
+    place: NDArray[np.int64]
+    owner: NDArray[np.int64]
+    precision: Floats
+    told: Floats
+
+    def known(self, other: Rung) -> Pieces:
+        """With another measurement of every piece."""
+        precisions = other[1] ** -2.0
+        return replace(self, precision=self.precision + np.diag(precisions), told=self.told + other[0] * precisions)
+
+    def on_bins(self) -> tuple[Floats, Floats]:
+        """Rows of bins, and the inverse of the covariance of their noise."""
+        covariance, bins = np.linalg.inv(self.precision), self._bins
+        return bins.T @ covariance @ self.told, np.asarray(np.linalg.inv(bins.T @ covariance @ bins), np.float64)
+
+    def given(self, held: Floats) -> Floats:
+        """Rows of pieces where bins hold so many, and none holds less than nothing."""
+        covariance, bins = np.linalg.inv(self.precision), self._bins
+        found = covariance @ self.told
+        across = covariance @ bins
+        found += across @ np.linalg.solve(bins.T @ across, held - bins.T @ found)
+        for own, total in enumerate(held):
+            found[self.owner == own] = simplex(found[self.owner == own], total)
+        return np.asarray(found)
+
+    @cached_property
+    def _bins(self) -> Floats:
+        """1 where a piece lies in a bin."""
+        return np.asarray(self.owner[:, None] == np.arange(self.owner.max() + 1), np.float64)
+
+
+def pieces_of(ladder: Ladder, grid: Grid, rungs: Sequence[Rung]) -> Pieces:
+    """Finer rungs tell of every piece, the coarsest of what those of a cell add up to."""
+    kinds, place = np.unique(ladder.ancestors(0) * np.int64(2**32) + grid.bins, return_inverse=True)
+    cells, (noisy, noise) = (kinds // 2**32)[:, None] == np.arange(ladder.sizes[0]), rungs[0]
+    coarse = Pieces(place, kinds % 2**32, (cells / noise**2) @ cells.T, cells @ (noisy / noise**2))
+    return coarse.known(_finer(made_of(ladder, place), rungs[1:], len(kinds))) if len(rungs) > 1 else coarse
+
+
+def _finer(made: Sequence[NDArray[np.int64]], rungs: Sequence[Rung], size: int) -> Rung:
+    """Pieces, each from the fewest cells that make it up."""
+    owner, noisy, noise = (np.concatenate(own) for own in (made, *zip(*rungs, strict=True)))
+    return gathered((noisy[owner >= 0], noise[owner >= 0]), owner[owner >= 0], size)
+
+
+def on_bins(ladder: Ladder, grid: Grid, rungs: Sequence[Rung]) -> tuple[Floats, Floats]:
+    """Rows of bins as all rungs together have them, and the inverse of the covariance of their noise."""
+    if ladder.column.one_hot:
+        counts, noise = gathered(rungs[0], grid.bins.astype(np.int64), grid.size)
+        return counts, np.diag(noise**-2.0)
+    return pieces_of(ladder, grid, rungs).on_bins()
 
 
 def _standing_out(noisy: Floats, line: int, noise: Floats) -> Floats:

@@ -177,7 +177,7 @@ class Misfit(nn.Module):
         self.singles, self.columns, self.pairs = (
             tuple(torch.from_numpy(np.array(part)).float() for part in own) for own in known
         )
-        self.values = int((target.pairs[1] > 0).sum()) // 2 + target.columns[1].size + int((target.singles[1] > 0).sum())
+        self.values = int((target.pairs[1] > 0).sum()) // 2 + target.columns[1].size + target.singles[0].size
         self.register_buffer("short_columns", torch.zeros_like(self.columns[0]))
         self.register_buffer("short_pairs", torch.zeros_like(self.pairs[0]))
         self.short_columns: Tensor
@@ -200,7 +200,8 @@ class Misfit(nn.Module):
         gram = gram if len(self.pairs[0]) > 1 else gram.sum(dim=0, keepdim=True)
         mean = torch.stack(means) * self.rows
         pairs, columns = gram * self.rows - self.short_pairs, mean - self.short_columns
-        return _chi2(pairs, self.pairs) / 2 + _chi2(columns, self.columns) + _chi2(mean.sum(dim=0), self.singles)
+        alone = mean.sum(dim=0) - self.singles[0]
+        return _chi2(pairs, self.pairs) / 2 + _chi2(columns, self.columns) + alone @ self.singles[1] @ alone
 
 
 def _chi2(expected: Tensor, known: tuple[Tensor, ...]) -> Tensor:

@@ -154,16 +154,17 @@ def public_grid(ladder: Ladder) -> Grid:
     return Grid(bins.astype(np.uint16))
 
 
-def made_of(ladder: Ladder, grid: Grid) -> list[NDArray[np.int64]]:
-    """The fewest cells that bins are made of: at each rung the bin that holds a cell wholly, unless a coarser one; or -1."""
-    bins, found = grid.bins.astype(np.int64), []
-    for rung, size in enumerate(ladder.sizes):
+def made_of(ladder: Ladder, parts: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+    """The fewest cells below the coarsest rung that parts of a column are made of, given the part of each finest cell: at each
+    rung the part that holds a cell wholly, unless a coarser one does; or -1."""
+    found = []
+    for rung, size in enumerate(ladder.sizes[1:], start=1):
         above = ladder.ancestors(rung)
-        least, most = np.full(size, len(bins)), np.full(size, -1)
-        np.minimum.at(least, above, bins)
-        np.maximum.at(most, above, bins)
+        least, most = np.full(size, len(parts)), np.full(size, -1)
+        np.minimum.at(least, above, parts)
+        np.maximum.at(most, above, parts)
         found.append(np.where(least == most, most, -1))
-        bins = np.where(found[-1][above] >= 0, -1, bins)
+        parts = np.where(found[-1][above] >= 0, -1, parts)
     return found
 
 

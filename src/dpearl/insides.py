@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpearl.clumps import Clumps, Values, weighed
-from dpearl.density import Floats, Rung, down, gathered, joined, likely, raked, rungs_of
+from dpearl.density import Floats, Rung, down, gathered, joined, likely, pieces_of, raked, rungs_of
 from dpearl.embeddings.marginals import SIDE, Side, Singles
 from dpearl.grid import Ladder
 from dpearl.mixture import Mixture, single_stage
@@ -35,7 +36,7 @@ def insides(mixture: Mixture, rows: ModelRows) -> list[list[Floats]]:
     alone = [down(column.ladder, _with_cells(column), total) for column in columns]
     apart = iter(_differing([column for column in columns if not column.long]))
     told = zip(columns, alone, strict=True)
-    return [_clumped(column, own) if column.long else _spread(column, own, next(apart)) for column, own in told]
+    return [_clumped(column, own) if column.long else _spread(column, _pieced(column, own), next(apart)) for column, own in told]
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +55,11 @@ class _Cells:
     def share(self) -> Floats:
         """Of each group, in the bin of each cell."""
         return np.asarray(self.held / np.maximum(self.held.sum(axis=0), 1e-9))
+
+    @property
+    def whole(self) -> Rung:
+        """Cells over all groups."""
+        return self.seen.sum(axis=0), np.sqrt((self.noise**2).sum(axis=0))
 
     @property
     def long(self) -> bool:
@@ -141,6 +147,20 @@ def _held(mixture: Mixture, rows: ModelRows) -> tuple[Floats, Floats]:
     return np.asarray(held * (target.rows / len(rows.owner)), np.float64), (counted + 1) / (held + 1)
 
 
+def _pieced(column: _Cells, finest: Floats) -> Floats:
+    """Finest cells of a line, so that what its bins share with coarse cells holds what all measurements together say."""
+    if column.ladder.column.one_hot:
+        return finest
+    pieces = pieces_of(column.ladder, column.side.grid, column.rungs)
+    if column.side.finer:
+        mine = np.zeros(column.side.cells.size, np.int64)
+        mine[column.side.cells.bins] = pieces.place
+        pieces = pieces.known(gathered(column.whole, mine, len(pieces.owner)))
+    held = np.zeros(column.side.grid.size)
+    held[column.side.owner] = column.held.sum(axis=0)
+    return pieces.given(held)[pieces.place] * _parts(pieces.place, finest)
+
+
 def _spread(column: _Cells, finest: Floats, apart: Floats) -> list[Floats]:
     """A column's finest cells in each group: its share of each cell, and what it differs by."""
     side, whole = column.side, column.held.sum(axis=0)
@@ -149,14 +169,14 @@ def _spread(column: _Cells, finest: Floats, apart: Floats) -> list[Floats]:
     whole = np.where(within > 0, parts * whole / np.maximum(within, 1e-9), side.inner / SIDE * whole)
     groups = np.maximum(column.share * whole + apart, _NEVER * whole)
     groups = groups * whole / np.maximum(groups.sum(axis=0), 1e-12)
-    shares = _shares(side, finest)
+    shares = _parts(side.cells.bins, finest)
     return [shares * own[side.cells.bins] for own in groups]
 
 
-def _shares(side: Side, finest: Floats) -> Floats:
-    """Of every finest cell in its cell."""
-    mine, parts = side.cells.bins, np.bincount(side.cells.bins, finest, side.cells.size)
-    return np.asarray(np.where(parts[mine] > 0, finest / np.maximum(parts[mine], 1e-9), 1 / np.bincount(mine)[mine]))
+def _parts(owner: NDArray[np.integer], finest: Floats) -> Floats:
+    """Of every finest cell in what holds it; even ones where that is nothing."""
+    held = np.bincount(owner, finest)[owner]
+    return np.asarray(np.where(held > 0, finest / np.maximum(held, 1e-9), 1 / np.bincount(owner)[owner]))
 
 
 def _clumped(column: _Cells, finest: Floats) -> list[Floats]:
@@ -169,7 +189,7 @@ def _clumped(column: _Cells, finest: Floats) -> list[Floats]:
     for bins in np.unique(side.owner[parted]):
         own = np.flatnonzero(side.owner[parted] == bins)
         groups[:, parted[own]] = _clumps_of(column, clumps, parts, own).T
-    shares = _shares(side, finest)
+    shares = _parts(side.cells.bins, finest)
     if side.several.any() and column.ladder.lines[-1] == column.ladder.points:
         shares = values.shared(groups.sum(axis=0), shares)
     return [shares * own[side.cells.bins] for own in groups]
@@ -207,6 +227,5 @@ def _with_cells(column: _Cells) -> list[Rung]:
     if not column.side.finer:
         return rungs
     last = max(rung for rung in range(len(rungs)) if column.nests(rung))
-    seen = column.seen.sum(axis=0), np.sqrt((column.noise**2).sum(axis=0))
-    told = gathered(seen, column.within(last), column.ladder.sizes[last])
+    told = gathered(column.whole, column.within(last), column.ladder.sizes[last])
     return [*rungs[:last], joined(rungs[last], told), *rungs[last + 1 :]]

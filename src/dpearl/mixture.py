@@ -18,12 +18,12 @@ from itertools import accumulate
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.linalg import block_diag
 from torch import Tensor, nn
 
-from dpearl.density import Floats
+from dpearl.density import Floats, on_bins, rungs_of
 from dpearl.distance import proportions, some_rows
 from dpearl.embeddings.marginals import EACH, SIDE, UNIT, Pairs, Singles
-from dpearl.grid import made_of
 from dpearl.release import Measurement, Release
 
 _DETERMINED, SURE = 0.02, 4.0
@@ -50,9 +50,10 @@ def inverse(weights: NDArray[np.floating], share: Floats) -> NDArray[np.int64]:
 class PairTarget:
     """What a release says of pairs, in rows: counts and the inverse of their variance, zero where nothing was measured.
 
-    `singles` (bins), `columns` (classes × bins) and `pairs` (classes or 1 × bins × bins), over the bins of all columns side by
-    side and the classes that rows may come back with. Pairs are counts of rows of which `centres` (bins) are taken off. Rows that
-    were too long count for less in both (`withheld`); `kept` is what rows count for on average.
+    `singles` (bins; the inverse is that of their covariance, bins × bins), `columns` (classes × bins) and `pairs` (classes or 1 ×
+    bins × bins), over the bins of all columns side by side and the classes that rows may come back with. Pairs are counts of rows
+    of which `centres` (bins) are taken off. Rows that were too long count for less in these and in columns (`withheld`); `kept`
+    is what rows count for on average.
     """
 
     rows: float
@@ -72,8 +73,8 @@ class PairTarget:
         """A column's counts: those by class and those alone, each by its precision."""
         own = slice(self.starts[column], self.starts[column + 1])
         classes, precision = self.columns[0][:, own].sum(axis=0), self.columns[1][:, own].min(axis=0) / len(self.columns[0])
-        alone, sharper = (part[own] for part in self.singles)
-        return np.asarray((classes * precision + alone * sharper) / (precision + sharper))
+        alone, sharper = self.singles[0][own], self.singles[1][own, own]
+        return np.asarray(np.linalg.solve(np.diag(precision) + sharper, classes * precision + sharper @ alone))
 
     def table(self, one: int, other: int) -> tuple[Floats, float]:
         """A pair's counts over all classes, and the standard deviation of their noise."""
@@ -124,19 +125,13 @@ def single_stage(release: Release) -> Measurement:
 
 
 def _singles(release: Release, block: Pairs) -> tuple[Floats, Floats]:
-    """Single columns on the grids of the pairs: each bin from the fewest cells that make it up, and each brings its noise."""
+    """Single columns on the grids of the pairs."""
     stage = single_stage(release)
     first = stage.design.block("singles")
     assert isinstance(first, Singles)
-    noisy, variances = stage.sums["singles"] / first.units, (stage.sigmas["singles"] / first.units) ** 2
-    counts: list[Floats] = []
-    squares: list[Floats] = []
-    for name, grid in block.grids.items():
-        parts = [(bins, first.places[name, rung]) for rung, bins in enumerate(made_of(block.ladders[name], grid))]
-        whole = [(bins[bins >= 0], np.arange(place.start, place.stop)[bins >= 0]) for bins, place in parts]
-        for found, own in ((counts, noisy), (squares, variances)):
-            found.append(np.sum([np.bincount(bins, own[cells], grid.size) for bins, cells in whole], axis=0))
-    return np.concatenate(counts), 1 / np.concatenate(squares)
+    noisy, noise = stage.sums["singles"] / first.units, stage.sigmas["singles"] / first.units
+    told = [on_bins(block.ladders[name], grid, rungs_of(first, name, noisy, noise)) for name, grid in block.grids.items()]
+    return np.concatenate([counts for counts, _ in told]), block_diag(*[precision for _, precision in told])
 
 
 def determined(target: PairTarget) -> dict[int, int]:

@@ -36,7 +36,6 @@ from dpearl.design import (
 from dpearl.embed import PARTIAL, Embedding, embed
 from dpearl.embeddings.characteristic import Characteristic
 from dpearl.embeddings.levels import Levels
-from dpearl.embeddings.marginals import Pairs
 from dpearl.embeddings.spread import PairwiseDistance, Spread
 from dpearl.engines import Engine
 from dpearl.errors import UsageError
@@ -165,7 +164,8 @@ class Offer:
         """The embedding's design, given what was measured first."""
         if kind_of(schema, self.recipe) is not Kind.MARGINALS:
             return embedding_design(schema, self.recipe, estimated_scale(measured, rows), self.seed)
-        noise = self.sketch["embedding"].sigmas(self.targets["embedding"], self.unit)["interactions"] / Pairs.peak
+        sketch = self.sketch["embedding"]
+        noise = sketch.sigmas(self.targets["embedding"], self.unit)["interactions"] / sketch.block("interactions").peak
         seen = measured.noisy_rows if rows is None else float(rows)
         return marginal_design(schema, self.recipe, lambda codec, weight: chosen_pairs(codec, measured, seen, noise, weight))
 

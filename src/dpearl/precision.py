@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from dpearl.embeddings import Block
 from dpearl.embeddings.count import Count
-from dpearl.embeddings.marginals import UNIT, Pairs, Singles
+from dpearl.embeddings.marginals import Pairs, Singles
 from dpearl.grid import BINS, FEWEST_BINS
 from dpearl.measurement import Measurement
 from dpearl.release import Release
@@ -102,8 +102,9 @@ def measured_counts(release: Release, name: str) -> Intervals | None:
     if looked is None or name not in looked[1].ladders:
         return None
     stage, block = looked
-    values, half = stage.sums["singles"][block.places[name, 0]] / UNIT, Z * stage.sigmas["singles"] / UNIT
-    return Intervals(values, values - half, values + half)
+    place = block.places[name, 0]
+    values, ends = (own / block.units[place] for own in (stage.sums["singles"][place], Z * stage.sigmas["singles"]))
+    return Intervals(values, values - ends, values + ends)
 
 
 def bins_of(release: Release, name: str) -> int:

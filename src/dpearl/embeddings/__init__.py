@@ -15,7 +15,7 @@ class Block(Protocol):
     """One family of statistics: integer sums over rows, with the reach of a single row known.
 
     `norm2` bounds the squared length of one row's integers and sets the block's scale; `peak` is the
-    most that a row adds to one of them. Sums are kept for each of `classes` classes, or for one.
+    most that a row adds to one of them, where it adds least. Sums are kept for each of `classes` classes, or for one.
     `sensitivity2` bounds the squared change of the sums when one row comes, goes or is
     replaced by a row of the same or of another class.
     """
