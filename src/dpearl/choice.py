@@ -41,7 +41,8 @@ ten releases)."""
 
 _CLEAR = 1000.0
 """Rows, in units of a cell's noise, from which on less noise is worth less than rows that count in full: of twice as many, a row
-may be longer by a root of two. Below, with noise as on Adult at ε = 1, a limit a fifth above the average row's is no better."""
+may be longer by a root of two. Below, with noise as on Adult at ε = 1, a limit a fifth above the average row's is no better. With
+seven tenths of it TV of pairs is 3% lower, but ROC of ten classifiers .738 in place of .746 (24,000 rows, five releases)."""
 
 _SHORTEST = 64
 """The limit is at least this part of the longest row, so that no row counts for less than an eighth."""
