@@ -31,10 +31,10 @@ def schema(classes: int) -> Schema:
 
 
 def mixture(classes: int, components: int = 30) -> Mixture:
-    """Components with probabilities at random: what they were fitted to does not matter here."""
+    """Components with probabilities at random: what they were fitted to does not matter here, and there is hardly any noise."""
     chance = np.random.default_rng(classes)
     table = pa.table({**{name: chance.integers(0, LEVELS, 3000) for name in NAMES}, "y": chance.integers(0, classes, 3000)})
-    made = Mixture(release_rows(table, Offer(schema(classes), RECIPES["auto"], Budget(5.0, 1e-5))), components)
+    made = Mixture(release_rows(table, Offer(schema(classes), RECIPES["auto"], Budget(100.0, 1e-5))), components)
     made.begin(torch.Generator().manual_seed(1))
     with torch.no_grad():
         made.logits.copy_(2 * torch.randn(made.logits.shape, generator=torch.Generator().manual_seed(2)))
@@ -65,9 +65,9 @@ def scatter(made: Mixture, classes: NDArray[np.int64], codes: dict[str, NDArray[
     return float(np.mean(found))
 
 
-def independent(made: Mixture, classes: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
+def independent(made: Mixture, classes: NDArray[np.int64], seed: int) -> dict[str, NDArray[np.int64]]:
     """The oracle: every row by itself."""
-    chance = np.random.default_rng(0)
+    chance = np.random.default_rng(seed)
     with torch.no_grad():
         parts = [part.numpy() for part in made.probabilities()]
     component = np.array([chance.choice(np.flatnonzero(made.owners.numpy() == place)) for place in classes])
@@ -80,7 +80,7 @@ def test_pairs_scatter_less_than_those_of_independent_draws(classes: int) -> Non
     made, chance = mixture(classes), torch.Generator().manual_seed(3)
     asked = torch.randint(classes, (4000,), generator=chance)
     place, codes = asked.numpy(), drawing_of(made, chance).draw(asked)
-    assert scatter(made, place, independent(made, place), classes == 2) > 0.8
+    assert np.mean([scatter(made, place, independent(made, place, seed), classes == 2) for seed in range(10)]) > 0.8
     assert scatter(made, place, codes, classes == 2) < 0.25
 
 
