@@ -10,8 +10,11 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
+from dpearl.codec import Codec
 from dpearl.design import RECIPES
-from dpearl.embeddings.marginals import WHOLE
+from dpearl.embeddings.marginals import SIDE, WHOLE, Side
+from dpearl.grid import Grid, ladders
+from dpearl.insides import _Cells, _grouped
 from dpearl.mixture import Mixture
 from dpearl.owner import Offer, release_rows
 from dpearl.privacy import Budget
@@ -156,6 +159,42 @@ def test_classes_lie_inside_bins_as_they_do_in_the_release() -> None:
     for own, last in ((1, 1), (0, 6)):
         seldom = drawn[(label == own) & (drawn > 0)]
         assert np.mean(seldom % 10 == last) > 0.6
+
+
+def test_classes_share_rare_levels_as_they_share_their_bin() -> None:
+    """Of two hundred levels of twenty rows each, which noise hides, one has more, of class 1 alone; all others are of both."""
+    chance = np.random.default_rng(5)
+    place = np.where(chance.random(ROWS) < 0.5, 0, chance.integers(1, 201, ROWS))
+    y = (chance.random(ROWS) < 0.3).astype(np.int64)
+    place[:200], y[:200] = 200, 1
+    declared = LEVELLED.model_dump()
+    levels = {"kind": "category", "levels": list(range(201))}
+    schema = parse_schema({**declared, "columns": {**declared["columns"], "a": levels}})
+    shares = np.array([_of_class_1({**skewed(), "a": place, "y": y}, schema) for _ in range(4)])
+    assert shares[:, 200].mean() > 0.8
+    assert shares[:, 1:200].std(axis=1).mean() < 0.055
+
+
+def test_classes_differ_inside_a_bin_as_sharply_as_noise_lets_them() -> None:
+    """A million rows and hardly any noise: each class has just its part of every cell."""
+    chance, whole, share = np.random.default_rng(6), np.array([1e5, 2e5, 3e5, 4e5]), np.array([0.3, 0.37, 0.42, 0.55])
+    truth = np.stack([whole * share, whole * (1 - share)])
+    cells, grid = Grid(np.arange(4, dtype=np.uint16)), Grid(np.zeros(4, np.uint16))
+    side = Side(grid, cells, np.zeros(1, np.int64), np.full(4, SIDE // 4), SIDE, SIDE, 0)
+    held = np.repeat(truth.sum(axis=1)[:, None], 4, axis=1)
+    column = _Cells(ladders(Codec(LEVELLED))["a"], side, [], truth + chance.normal(0, 10, (2, 4)), np.full((2, 4), 10.0), held)
+    (found,) = _grouped([(column, whole)])
+    assert found == pytest.approx(truth, rel=2e-3)
+    assert found.sum(axis=0) == pytest.approx(whole)
+
+
+def _of_class_1(rows: dict[str, NDArray[np.int64]], schema: Schema) -> NDArray[np.float64]:
+    """What part of the rows with each level of the first column is put into class 1."""
+    mixture = fit(released(rows, 0.7, schema), replace(MIXTURE, iterations=100, components=50), seed=0).generator
+    assert isinstance(mixture, Mixture)
+    assert mixture.block.sizes[0] < 100
+    groups = np.stack(remainder(mixture).insides[0])
+    return np.asarray(groups[1] / groups.sum(axis=0))
 
 
 def excluded() -> dict[str, NDArray[np.int64]]:

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import gammaln, logsumexp
 
-from dpearl.density import Floats
+from dpearl.density import Floats, likeliest
 from dpearl.withheld import Places
 
 _ROUNDS, _SOME = 100, 0.1
@@ -174,10 +174,7 @@ def weighed(seen: Floats, noise: Floats, told: Callable[[Floats], Floats]) -> Cl
     for own, kind in enumerate(kinds.T):
         odds -= ((seen[:, [own]] - kind) / noise[:, [own]]) ** 2 / 2
     chances = np.exp(odds - odds.max(axis=1, keepdims=True))
-    prior = np.where(kinds.any(axis=1), _SOME / len(kinds), 1 - _SOME)
-    for _ in range(_ROUNDS):
-        joint = chances * prior
-        prior = (joint / joint.sum(axis=1, keepdims=True)).mean(axis=0)
+    prior = likeliest(chances, np.where(kinds.any(axis=1), _SOME / len(kinds), 1 - _SOME))
     return Clumps(kinds, odds + np.log(np.maximum(prior, 1e-300)))
 
 

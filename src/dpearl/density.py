@@ -43,17 +43,18 @@ def column_counts(measured: Measurement, rows: float) -> dict[str, Floats]:
     """Rows in every finest cell of every column, from coarse to fine."""
     block = measured.design.block("singles")
     assert isinstance(block, Singles)
+    return {name: down(block.ladders[name], rungs, max(rows, 1.0)) for name, rungs in rungs_of(measured).items()}
+
+
+def rungs_of(measured: Measurement) -> dict[str, list[Rung]]:
+    """Every column's counts at all its resolutions, as they were measured."""
+    block = measured.design.block("singles")
+    assert isinstance(block, Singles)
     noisy, noise = measured.sums["singles"] / block.units, measured.sigmas["singles"] / block.units
-    found = {}
-    for name, ladder in block.ladders.items():
-        found[name] = down(ladder, rungs_of(block, name, noisy, noise), max(rows, 1.0))
+    found: dict[str, list[Rung]] = {name: [] for name in block.ladders}
+    for (name, _), place in block.places.items():
+        found[name].append((noisy[place], noise[place]))
     return found
-
-
-def rungs_of(block: Singles, name: str, noisy: Floats, noise: Floats) -> list[Rung]:
-    """A column's counts at all its resolutions, as they were measured."""
-    places = [block.places[name, rung] for rung in range(len(block.ladders[name].lines))]
-    return [(noisy[place], noise[place]) for place in places]
 
 
 def down(ladder: Ladder, rungs: Sequence[Rung], rows: float) -> Floats:
@@ -159,21 +160,28 @@ def _standing_out(noisy: Floats, line: int, noise: Floats) -> Floats:
 
 
 def likely(noisy: Floats, noise: Floats | float, least: float) -> Floats:
-    """Expected counts under the prior that makes all of them together most likely: empirical Bayes (Robbins 1956) by the
-    nonparametric maximum likelihood of Kiefer & Wolfowitz (1956), found by expectation-maximisation on a grid from `least` noises
-    up. What is certainly there is left as it is."""
+    """Expected counts under the prior that makes all of them together most likely: empirical Bayes (Robbins 1956), on a grid from
+    `least` noises up. What is certainly there is left as it is."""
     found, kept = noisy / noise, np.abs(noisy) <= _SEEN * noise
     if not kept.any():
         return noisy
     seen, places, counts = np.unique(np.round(found[kept] * 8) / 8, return_inverse=True, return_counts=True)
     truth = np.linspace(least, _SEEN, 129)
     chances = np.exp(-((seen[:, None] - truth) ** 2) / 2)
-    prior = np.full(len(truth), 1 / len(truth))
-    for _ in range(_ROUNDS):
-        joint = chances * prior
-        prior = counts @ (joint / joint.sum(axis=1, keepdims=True)) / counts.sum()
+    prior = likeliest(chances, np.full(len(truth), 1 / len(truth)), counts.astype(np.float64))
     found[kept] = ((chances * prior) @ truth / (chances @ prior))[places]
     return found * noise
+
+
+def likeliest(chances: Floats, prior: Floats, counts: Floats | float = 1.0) -> Floats:
+    """The prior over kinds, found from this one, that makes values together most likely: the nonparametric maximum likelihood of
+    Kiefer & Wolfowitz (1956), by expectation-maximisation. `chances` are those of each value to be seen if it is of each kind
+    (value × kind), in whatever unit, `counts` how many values are like it."""
+    weights = counts * np.ones(len(chances))
+    for _ in range(_ROUNDS):
+        joint = chances * prior
+        prior = weights @ (joint / joint.sum(axis=1, keepdims=True)) / weights.sum()
+    return np.asarray(prior)
 
 
 def _smooth(noisy: Floats, line: int, noise: Floats) -> Floats:

@@ -12,10 +12,11 @@ from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit, logit
 
 from dpearl.clumps import Clumps, Values, weighed
-from dpearl.density import Floats, Rung, down, gathered, joined, likely, pieces_of, raked, rungs_of
-from dpearl.embeddings.marginals import SIDE, Side, Singles
+from dpearl.density import Floats, Rung, down, gathered, joined, likeliest, pieces_of, raked, rungs_of
+from dpearl.embeddings.marginals import SIDE, Side
 from dpearl.grid import Ladder
 from dpearl.mixture import Mixture, single_stage
 from dpearl.withheld import ModelRows, Places
@@ -23,20 +24,28 @@ from dpearl.withheld import ModelRows, Places
 _MANY = 256
 """Cells from which on a column says by itself what is noise in it."""
 
-_LEAST = -8.0
-"""Deviations below zero where the prior of what classes differ by starts, as far as above."""
+_STEP, _BROAD = 1 / 24, 0.25
+_NATS = np.arange(-5, 5 + _STEP, _STEP)
+_BEFORE = np.exp(-(_NATS**2) / 2)
+_KINDS = np.exp(-((_NATS[:, None] - _NATS) ** 2) / (2 * _BROAD**2))
+"""By how many nats a group's odds may be higher in a cell than in its bin, how likely that is before anything is known, and what
+its distribution is made of: bells, since no two cells differ by just as much."""
 
 _NEVER = 1e-3
-"""Part of a cell's rows that a group has at least."""
+"""Rows that are taken to be anywhere, at least."""
 
 
 def insides(mixture: Mixture, rows: ModelRows) -> list[list[Floats]]:
     """Rows in the finest cells of each column, by group."""
     columns, total = _columns(mixture, rows), max(mixture.target.rows, 1.0)
     alone = [down(column.ladder, _with_cells(column), total) for column in columns]
-    apart = iter(_differing([column for column in columns if not column.long]))
-    told = zip(columns, alone, strict=True)
-    return [_clumped(column, own) if column.long else _spread(column, _pieced(column, own), next(apart)) for column, own in told]
+    finest = [own if column.long else _pieced(column, own) for column, own in zip(columns, alone, strict=True)]
+    short = [(column, _whole(column, own)) for column, own in zip(columns, finest, strict=True) if not column.long]
+    grouped = iter(_grouped(short))
+    return [
+        _clumped(column, own) if column.long else _spread(column, own, next(grouped))
+        for column, own in zip(columns, finest, strict=True)
+    ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,33 +92,61 @@ class _Cells:
         return len(np.unique(both)) == self.side.cells.size
 
     @property
-    def apart(self) -> tuple[Floats, Floats]:
-        """By how many rows groups differ from their share of each such cell, and the noise of that."""
-        seen, noise, share = (own[:, self.parted] for own in (self.seen, self.noise, self.share))
-        others = (noise**2).sum(axis=0) - noise**2
-        spread = np.sqrt(noise**2 * (1 - share) ** 2 + others * share**2)
-        return seen - share * seen.sum(axis=0), np.maximum(spread, 1e-9)
+    def shifted(self) -> Floats:
+        """Of each group in a parted cell, where its odds are so many nats higher than in the bin: group × cell × nats."""
+        usual = np.clip(self.share[:, self.parted], 1e-9, 1 - 1e-9)
+        return np.asarray(expit(logit(usual)[:, :, None] + _NATS))
+
+    def odds(self, whole: Floats) -> Floats:
+        """How likely so many nats are for each group and parted cell, in logarithms: group × cell × nats.
+
+        What tells of them is how far a group's count is from an even part of all groups'; the sum itself is known better. A count
+        that is known more sharply than to a step of nats lies between two of them: each is half a step wide.
+        """
+        seen, noise, even = self.seen[:, self.parted], self.noise[:, self.parted], 1 / len(self.seen)
+        away = (seen - even * seen.sum(axis=0))[:, :, None]
+        spread2 = (noise**2 * (1 - 2 * even) + even**2 * (noise**2).sum(axis=0))[:, :, None]
+        rows, shares = whole[self.parted, None], self.shifted
+        wide2 = spread2 + (rows * shares * (1 - shares) * _STEP / 2) ** 2
+        return np.asarray(-((away - rows * (shares - even)) ** 2) / (2 * wide2) - np.log(wide2) / 2)
 
 
-def _differing(columns: list[_Cells]) -> list[Floats]:
-    """What classes differ by in every cell, as far as it stands out of the noise: all columns together, for most alone have too
-    few cells to say what is noise."""
-    apart = [column.apart for column in columns]
-    scores = [(rest / noise).ravel() for rest, noise in apart]
-    found = likely(np.concatenate([*scores, np.empty(0)]), 1.0, _LEAST)
-    parts = np.split(found, np.cumsum([len(score) for score in scores])[:-1]) if scores else []
-    away = [np.zeros_like(column.held) for column in columns]
-    for own, column, score, (_, noise) in zip(away, columns, parts, apart, strict=True):
-        own[:, column.parted] = score.reshape(noise.shape) * noise
-    return away
+def _grouped(columns: list[tuple[_Cells, Floats]]) -> list[Floats]:
+    """Rows of every cell (group × cell), given what each holds over all groups: a group has the share of a cell that it has of
+    the bin, but for what stands out of the noise.
+
+    How far shares stray is learnt from all columns together, for most alone have too few cells to say what is noise. So a level
+    of few rows, of which little can be seen, is as common in each class as others of its bin are.
+    """
+    odds = [column.odds(whole) for column, whole in columns if len(column.seen) > 1]
+    if not any(own.size for own in odds):
+        return [column.share * whole for column, whole in columns]
+    every = np.concatenate([own.reshape(-1, len(_NATS)) for own in odds])
+    kinds = _KINDS / _KINDS.sum(axis=1, keepdims=True)
+    prior = likeliest(_chances(every, np.ones(1)) @ kinds.T, _BEFORE / _BEFORE.sum()) @ kinds
+    return [_kept(*column, _chances(own, prior)) for column, own in zip(columns, odds, strict=True)]
+
+
+def _chances(odds: Floats, prior: Floats) -> Floats:
+    """Of each kind, along the last axis, by these odds in logarithms and before them."""
+    found = np.exp(odds - odds.max(axis=-1, keepdims=True, initial=-np.inf)) * prior
+    return np.asarray(found / found.sum(axis=-1, keepdims=True))
+
+
+def _kept(column: _Cells, whole: Floats, chances: Floats) -> Floats:
+    """Rows of each group (group × cell) by these chances of nats in parted cells; cells and bins hold what they do."""
+    found = column.share * whole
+    found[:, column.parted] = (column.shifted * chances).sum(axis=2) * whole[column.parted]
+    for own in np.unique(column.side.owner[column.parted]):
+        cells = np.flatnonzero(column.side.owner == own)
+        margin = column.share[:, cells[0]] * whole[cells].sum()
+        found[:, cells] = raked(found[:, cells], margin, whole[cells])
+    return found
 
 
 def _columns(mixture: Mixture, rows: ModelRows) -> list[_Cells]:
     """All columns, from both looks. Cells of bins that are not looked into are those bins themselves."""
-    block, target, stage = mixture.block, mixture.target, single_stage(mixture.release)
-    first = stage.design.block("singles")
-    assert isinstance(first, Singles)
-    noisy, noise = stage.sums["singles"] / first.units, stage.sigmas["singles"] / first.units
+    block, target, first = mixture.block, mixture.target, rungs_of(single_stage(mixture.release))
     measured = mixture.release.embedding
     seen = list(measured.design.codec.labels) if block.groups > 1 else [0]
     again, finer = measured.sums["interactions"] / block.peak, measured.sigmas["interactions"] / block.peak
@@ -121,7 +158,7 @@ def _columns(mixture: Mixture, rows: ModelRows) -> list[_Cells]:
         held = means[:, own][:, side.owner]
         sharper = max(side.finer, 1) / SIDE * kept[:, own][:, side.owner]
         cells = (inside[seen] if side.finer else 0) / sharper + side.inner / SIDE * held
-        rungs = rungs_of(first, name, noisy, noise)
+        rungs = first[name]
         if side.finest:
             usual = np.average(kept[:, own], axis=0, weights=means[:, own] + _NEVER)
             rungs[-1] = joined(rungs[-1], _values(side, single, finer, usual))
@@ -161,16 +198,18 @@ def _pieced(column: _Cells, finest: Floats) -> Floats:
     return pieces.given(held)[pieces.place] * _parts(pieces.place, finest)
 
 
-def _spread(column: _Cells, finest: Floats, apart: Floats) -> list[Floats]:
-    """A column's finest cells in each group: its share of each cell, and what it differs by."""
+def _whole(column: _Cells, finest: Floats) -> Floats:
+    """Rows of cells over all groups: the bin's, as the finest cells lie in it."""
     side, whole = column.side, column.held.sum(axis=0)
     parts = np.bincount(side.cells.bins, finest, side.cells.size)
     within = np.bincount(side.owner, parts, side.grid.size)[side.owner]
-    whole = np.where(within > 0, parts * whole / np.maximum(within, 1e-9), side.inner / SIDE * whole)
-    groups = np.maximum(column.share * whole + apart, _NEVER * whole)
-    groups = groups * whole / np.maximum(groups.sum(axis=0), 1e-12)
-    shares = _parts(side.cells.bins, finest)
-    return [shares * own[side.cells.bins] for own in groups]
+    return np.asarray(np.where(within > 0, parts * whole / np.maximum(within, 1e-9), side.inner / SIDE * whole))
+
+
+def _spread(column: _Cells, finest: Floats, groups: Floats) -> list[Floats]:
+    """A column's finest cells in each group, by the group's rows of each cell."""
+    shares = _parts(column.side.cells.bins, finest)
+    return [shares * own[column.side.cells.bins] for own in groups]
 
 
 def _parts(owner: NDArray[np.integer], finest: Floats) -> Floats:

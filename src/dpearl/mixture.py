@@ -126,11 +126,8 @@ def single_stage(release: Release) -> Measurement:
 
 def _singles(release: Release, block: Pairs) -> tuple[Floats, Floats]:
     """Single columns on the grids of the pairs."""
-    stage = single_stage(release)
-    first = stage.design.block("singles")
-    assert isinstance(first, Singles)
-    noisy, noise = stage.sums["singles"] / first.units, stage.sigmas["singles"] / first.units
-    told = [on_bins(block.ladders[name], grid, rungs_of(first, name, noisy, noise)) for name, grid in block.grids.items()]
+    rungs = rungs_of(single_stage(release))
+    told = [on_bins(block.ladders[name], grid, rungs[name]) for name, grid in block.grids.items()]
     return np.concatenate([counts for counts, _ in told]), block_diag(*[precision for _, precision in told])
 
 

@@ -1,7 +1,7 @@
 """Marginals: how many rows fall in each cell of some columns, looked at together.
 
-A row falls in one cell of every marginal, so over m of them its counts have length √m, or less where some count for less, however
-many cells there are: splitting one by class, or into finer cells, costs nothing more. Counts of discrete columns are
+A row falls in one cell of every marginal, so over m of them its counts have length √m, or that of what it counts for in each,
+however many cells there are: splitting one by class, or into finer cells, costs nothing more. Counts of discrete columns are
 characteristic functions at lattice frequencies; these are the paper's embedding where it is sharpest.
 
 `Singles` are single columns at every rung of their ladders; from them the grids of `Pairs` may be chosen, and what is expected of
