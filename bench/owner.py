@@ -25,7 +25,7 @@ from dpearl.design import Design
 from dpearl.embed import embed
 from dpearl.embeddings.characteristic import draw_characteristic
 from dpearl.engines.local import Local
-from dpearl.noise import rounded_gaussian
+from dpearl.noise import add_noise
 from dpearl.read import open_sources
 from dpearl.schema import Schema, parse_schema
 
@@ -186,9 +186,9 @@ def scaling_lines() -> list[str]:
 
 
 def noise_line() -> str:
-    draws = 20_000
-    (spent,) = cpu_seconds(lambda: [rounded_gaussian(4_000_000) for _ in range(draws)])
-    return f"| Noise, exact rounded Gaussian | {draws / spent:,.0f} draws/s | | {1e6 * spent / draws:.0f} µs each |"
+    draws = np.zeros(1_000_000, np.int64)
+    (spent,) = cpu_seconds(lambda: add_noise(draws, 4_000_000))
+    return f"| Noise, exact rounded Gaussian | {len(draws) / spent:,.0f} draws/s | | {1e6 * spent / len(draws):.2f} µs each |"
 
 
 def release_line() -> str:

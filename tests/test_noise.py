@@ -16,11 +16,14 @@ from typing import Any
 import numpy as np
 import opendp.prelude as opendp
 import pytest
+from flint import arb, ctx
+from hypothesis import given
+from hypothesis import strategies as some
 from numpy.typing import NDArray
 from scipy import stats
 
 from dpearl import noise
-from dpearl.noise import add_noise, rounded_gaussian
+from dpearl.noise import add_noise, decided, rounded_gaussian
 
 FALSE_ALARM = 1e-6
 DRAWS = 60_000
@@ -129,8 +132,48 @@ def test_extreme_entropy_is_refined_to_a_finite_draw(word: int, monkeypatch: pyt
     assert (extreme < 0) == (word == 0)
 
 
+def words_about(sigma: int, integer: int) -> list[int]:
+    """Those next to where draws go over from an integer to the one above, on both sides of it."""
+    with ctx.workprec(256):
+        share = (1 + ((arb(integer) + arb("0.5")) / (arb(sigma) * arb(2).sqrt())).erf()) / 2
+        edge = int((share * 2**64).mid().floor().unique_fmpz() or 0)
+    return [word for word in range(edge - 3, edge + 4) if 0 <= word < 2**64]
+
+
+@given(
+    some.one_of(some.integers(1, 2**45), some.sampled_from([1, 2, 4_000_000])),
+    some.floats(-9, 9),
+    some.lists(some.integers(0, 2**64 - 1), max_size=20),
+)
+def test_words_that_are_settled_together_are_the_draws_that_ball_arithmetic_decides(
+    sigma: int, where: float, words: list[int]
+) -> None:
+    """Next to every edge, too, in the far tails, at the middle, and where floats can settle nothing."""
+    words = [*words, *words_about(sigma, round(where * sigma)), 0, 1, 2**63 - 1, 2**63, 2**64 - 2, 2**64 - 1]
+    together = b"".join(word.to_bytes(8, "big") for word in words)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "urandom", lambda size: together if size == len(together) else b"\x5a" * size)
+        assert add_noise(np.zeros(len(words), np.int64), sigma).tolist() == [decided(word, sigma) for word in words]
+
+
+def test_the_tail_is_closer_to_the_true_one_than_is_claimed() -> None:
+    """The margin that settles a draw is 32 times the claim."""
+    away = np.concatenate([np.random.default_rng(0).uniform(0, 11, 3000), (np.arange(1408) + 0.5) / 128, np.arange(1409) / 128])
+    with ctx.workprec(128):
+        errors = [
+            float(abs(arb(found) / ((arb(own) / arb(2).sqrt()).erfc() / 2) - 1))
+            for own, found in zip(away.tolist(), noise._tail(away).tolist(), strict=True)
+        ]
+    assert max(errors) < 2.0**-45 == noise._MARGIN / 32
+
+
+def test_at_the_sigma_of_a_release_hardly_any_draw_needs_ball_arithmetic(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(noise, "decided", lambda word, sigma: 2**62)
+    assert (add_noise(np.zeros(100_000, np.int64), 4_000_000) == 2**62).sum() < 30
+
+
 def test_there_is_no_seed_to_give() -> None:
-    for function in (rounded_gaussian, add_noise):
+    for function in (rounded_gaussian, decided, add_noise):
         assert not {"seed", "rng", "random_state", "generator"} & set(inspect.signature(function).parameters)
     assert "random" not in vars(noise)
 
@@ -142,6 +185,10 @@ def test_seeding_other_generators_changes_nothing_and_no_two_draws_are_equal() -
         np.random.seed(0)
         seen.add(add_noise(np.zeros(8, np.int64), 10**6).tobytes())
     assert len(seen) == 20
+
+
+def test_nothing_gets_no_noise() -> None:
+    assert add_noise(np.zeros(0, np.int64), 5).shape == (0,)
 
 
 def test_noise_keeps_shape_and_adds_to_the_sums() -> None:
