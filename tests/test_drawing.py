@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from dpearl.design import RECIPES
-from dpearl.drawing import Drawing, leaning
+from dpearl.drawing import Sampler, leaning
 from dpearl.mixture import Mixture, inverse
 from dpearl.owner import Offer, release_rows
 from dpearl.privacy import Budget
@@ -42,10 +42,10 @@ def mixture(classes: int, components: int = 30) -> Mixture:
     return made
 
 
-def drawing_of(made: Mixture, chance: torch.Generator) -> Drawing:
+def drawing_of(made: Mixture, chance: torch.Generator) -> Sampler:
     """By the components alone: to what the release says beyond them, which it was not fitted to, rows do not listen."""
     rest = remainder(made)
-    return Drawing(made, replace(rest, pairs=np.zeros_like(rest.pairs), never=np.zeros_like(rest.never)), chance)
+    return Sampler(made, replace(rest, pairs=np.zeros_like(rest.pairs), never=np.zeros_like(rest.never)), chance)
 
 
 def scatter(made: Mixture, classes: NDArray[np.int64], codes: dict[str, NDArray[np.int64]], by_class: bool) -> float:
@@ -161,7 +161,7 @@ def test_rows_lean_inside_their_bins_and_histograms_stay() -> None:
     assert isinstance(made, Mixture)
     (bins, _), found = (grid.bins.astype(np.int64) for grid in made.block.grids.values()), []
     for leans in (True, False):
-        drawing = Drawing(made, remainder(made), torch.Generator().manual_seed(3))
+        drawing = Sampler(made, remainder(made), torch.Generator().manual_seed(3))
         drawing._lean = drawing._lean if leans else [np.zeros_like(own) for own in drawing._lean]
         found.append(drawing.draw(torch.zeros(20_000, dtype=torch.int64)))
     together = []

@@ -15,7 +15,7 @@ from dpearl.coded import Coded
 from dpearl.density import column_counts
 from dpearl.design import RECIPES, Scale
 from dpearl.distance import learnable_rows
-from dpearl.drawing import Drawing
+from dpearl.drawing import Sampler
 from dpearl.embeddings.marginals import WHOLE
 from dpearl.errors import FileError, TrainingError, UsageError
 from dpearl.fitting import Misfit, MixtureTraining, price, smoothing
@@ -85,7 +85,7 @@ def test_expected_counts_are_those_of_drawn_rows(released: Release) -> None:
     classes = torch.from_numpy(np.random.default_rng(0).choice(len(shares), rows, p=shares))
     rest = remainder(mixture)
     alone = replace(rest, pairs=np.zeros_like(rest.pairs), never=np.zeros_like(rest.never))
-    codes = Drawing(mixture, alone, torch.Generator().manual_seed(1)).draw(classes)
+    codes = Sampler(mixture, alone, torch.Generator().manual_seed(1)).draw(classes)
     bins = [grid.bins[mixture.block.ladders[name].cells(codes[name])] for name, grid in mixture.block.grids.items()]
     starts = mixture.target.starts
     free = [place for place in range(len(bins)) if place not in mixture.tables]

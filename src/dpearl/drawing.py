@@ -46,7 +46,7 @@ _STEEPEST, _PLAIN = 3.0, 0.1
 that hardly any rows next door are not taken for a wall."""
 
 
-class Drawing:
+class Sampler:
     """Rows of one sample, some at a time, and what these owe to those that come after."""
 
     def __init__(self, mixture: Mixture, rest: Remainder, chance: torch.Generator) -> None:

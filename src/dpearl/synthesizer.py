@@ -24,7 +24,7 @@ from dpearl.card import Card, Carded
 from dpearl.codec import Codec, Codes
 from dpearl.condition import Condition, conditions
 from dpearl.distance import proportions
-from dpearl.drawing import Drawing
+from dpearl.drawing import Sampler
 from dpearl.embeddings.marginals import Pairs
 from dpearl.embeddings.moments import Moments
 from dpearl.errors import FileError, UsageError
@@ -125,7 +125,7 @@ class Synthesizer(Carded):
     def _drawing(self, chance: torch.Generator) -> Draw:
         """How rows of one sample are drawn: those of a mixture look at the ones before."""
         if isinstance(self.generator, Mixture):
-            return Drawing(self.generator, remainder(self.generator), chance).draw
+            return Sampler(self.generator, remainder(self.generator), chance).draw
         return partial(self.generator.draw, chance=chance)
 
     @torch.no_grad()
