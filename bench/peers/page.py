@@ -24,7 +24,8 @@ HEAD = f"""# dpearl beside its peers
 finished). ε = 1, δ = 1e-5, add/remove, as many synthetic rows as training rows, mean ± standard deviation over seeds; every
 line says how many. Each method runs in a process of its own on one thread. CPU s: user and system time of fitting and
 sampling, children included; peak MB: the most memory that the process ever held, its libraries included. Machine class:
-x86_64, 2 cores, no GPU, shared with other work.
+x86_64, 2 cores, no GPU, shared with other work; there were several of them over the months, the slowest of which takes about
+2.5 times as long as the fastest.
 
 A peer that gives no rows within {LIMIT:,} CPU s ({WIDE_LIMIT} on the wide table) gets a line that says so, and is not tried
 again with other seeds.
