@@ -118,6 +118,7 @@ import re, sys, time
 from pathlib import Path
 from bench.owner import design_for
 from dpearl.embed import embed
+from dpearl.engines.local import Local
 from dpearl.read import open_sources
 from dpearl.schema import load_schema
 design = design_for(load_schema(sys.argv[2]), 256)

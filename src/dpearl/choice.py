@@ -21,7 +21,7 @@ from dpearl.grid import FEW, Grid, Ladder, bins_along, chosen_cells, chosen_grid
 from dpearl.measurement import Measurement
 
 _MOST_CELLS = 2**19
-"""Cells of all pairs together: 5 s of noise, 4 MB of release."""
+"""Cells of all pairs together: 4 MB of release."""
 
 _PART, _COLUMN, _MOST_COLUMN = 0.7, 0.8, 2.5
 """Squared length of an average row in each column by class: this part of that in its pairs with columns before it, within these

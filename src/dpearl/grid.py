@@ -25,7 +25,7 @@ _MIDDLE = 50 * BINS
 
 _SMALL, _FULL, _ALL = 2 * BINS, 2**17, 2**18
 """Up to `_SMALL` points a number needs one rung. Up to `_FULL` its finest rung is the declared grid itself, so that values which
-many rows share can be seen, as long as all columns together keep to `_ALL` cells: a noisy value takes 10 µs."""
+many rows share can be seen, as long as all columns together keep to `_ALL` cells: a noisy value takes 8 bytes of the release."""
 
 _WIDE = 40
 """Columns beyond which a number has its coarse rung alone: each more costs all of them, and shows next to nothing then."""
