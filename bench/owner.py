@@ -7,6 +7,7 @@ are what counts. Best of five, in turns. All rows are generated; Adult is the ca
 from __future__ import annotations
 
 import platform
+import re
 import subprocess
 import sys
 import tempfile
@@ -27,7 +28,7 @@ from dpearl.embeddings.characteristic import draw_characteristic
 from dpearl.engines.local import Local
 from dpearl.noise import add_noise
 from dpearl.read import open_sources
-from dpearl.schema import Schema, parse_schema
+from dpearl.schema import Schema, load_schema, parse_schema
 
 ROWS, NUMBERS, FREQUENCIES, THREADS = 200_000, 100, 1000, 2
 MIXED_NUMBERS, MIXED_LEVELS = 6, (9, 16, 7, 15, 6, 5, 2, 42, 8)
@@ -113,20 +114,17 @@ def mixed_line(rng: np.random.Generator) -> str:
     return f"| Embedding, {what} | {mixed:.2f} s | one-hot encoded: {one_hot:.2f} s | {ratio} |"
 
 
-CHILD = """
-import re, sys, time
-from pathlib import Path
-from bench.owner import design_for
-from dpearl.embed import embed
-from dpearl.engines.local import Local
-from dpearl.read import open_sources
-from dpearl.schema import load_schema
-design = design_for(load_schema(sys.argv[2]), 256)
-cpu = time.process_time()
-embed(open_sources(sys.argv[1]), design, Local(2))
-peak = int(re.search(r"VmHWM:\\s*(\\d+)", Path("/proc/self/status").read_text())[1]) / 1024
-print(time.process_time() - cpu, peak)
-"""
+def embed_file(path: str, schema: str) -> None:
+    """Tells the CPU seconds of summing a file, and the most megabytes that this process ever held."""
+    design, start = design_for(load_schema(schema), 256), time.process_time()
+    embed(open_sources(path), design, Local(THREADS))
+    spent, status = time.process_time() - start, Path("/proc/self/status").read_text(encoding="utf-8")
+    (peak,) = re.findall(r"VmHWM:\s*(\d+)", status)
+    print(spent, int(peak) / 1024)
+
+
+CHILD = "import sys; from bench.owner import embed_file; embed_file(*sys.argv[1:])"
+
 
 SCHEMA = """
 label = "label"
