@@ -34,7 +34,7 @@ from dpearl.embeddings.mixtures import Mixtures
 from dpearl.embeddings.octaves import Octaves
 from dpearl.embeddings.spread import PairwiseDistance, Spread
 from dpearl.neighbours import Case, cases
-from dpearl.noise import rounded_gaussian
+from dpearl.noise import add_noise
 from dpearl.owner import Offer
 from dpearl.privacy import Budget, Relation, Unit
 from dpearl.release import Measurement
@@ -88,7 +88,7 @@ def one_exact_entry(embedding: Embedding, mu: float, unit: Unit) -> Measurement:
 
 def one_draw_for_a_block(embedding: Embedding, mu: float, unit: Unit) -> Measurement:
     sigmas = embedding.design.sigmas(mu, unit)
-    shared = {family: sums + rounded_gaussian(sigmas[family]) for family, sums in embedding.sums.items()}
+    shared = {family: sums + add_noise(np.zeros(1, np.int64), sigmas[family]) for family, sums in embedding.sums.items()}
     return with_sums(sanitize(embedding, mu, unit), shared)
 
 

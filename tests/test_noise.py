@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from dpearl import noise
-from dpearl.noise import add_noise, decided, rounded_gaussian
+from dpearl.noise import add_noise, decided
 
 FALSE_ALARM = 1e-6
 DRAWS = 60_000
@@ -111,23 +111,23 @@ def test_an_interval_across_a_rounding_edge_is_refined_by_appended_bits(monkeypa
     edge = 1 << 63
     zero_or_up = []
     for following in (0, (1 << 64) - 1):
-        monkeypatch.setattr(os, "urandom", scripted(edge, following, 1 << 63, 1 << 63))
-        zero_or_up.append(rounded_gaussian(sigma))
+        monkeypatch.setattr(os, "urandom", scripted(following, 1 << 63, 1 << 63))
+        zero_or_up.append(decided(edge, sigma))
     assert 0 <= zero_or_up[0] < zero_or_up[1] < 2 * sigma / 2**62, "the first word's digits are kept in both"
 
 
 def test_a_word_that_decides_is_not_followed_by_another(monkeypatch: pytest.MonkeyPatch) -> None:
     words = [int(word) << 32 for word in np.random.default_rng(0).integers(1, 2**32, 50)]
     for word in words:
-        monkeypatch.setattr(os, "urandom", scripted(word))
+        monkeypatch.setattr(os, "urandom", scripted())
         expected = stats.norm.ppf(word / 2**64) * 10
-        assert abs(rounded_gaussian(10) - expected) <= 0.5 + 1e-9
+        assert abs(decided(word, 10) - expected) <= 0.5 + 1e-9
 
 
 @pytest.mark.parametrize("word", [0, 2**64 - 1], ids=["all zero bytes", "all one bytes"])
 def test_extreme_entropy_is_refined_to_a_finite_draw(word: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "urandom", scripted(word, 1 << 62, 0, 0))
-    extreme = rounded_gaussian(1000)
+    monkeypatch.setattr(os, "urandom", scripted(1 << 62, 0, 0))
+    extreme = decided(word, 1000)
     assert 9000 < abs(extreme) < 10_000
     assert (extreme < 0) == (word == 0)
 
@@ -173,7 +173,7 @@ def test_at_the_sigma_of_a_release_hardly_any_draw_needs_ball_arithmetic(monkeyp
 
 
 def test_there_is_no_seed_to_give() -> None:
-    for function in (rounded_gaussian, decided, add_noise):
+    for function in (decided, add_noise):
         assert not {"seed", "rng", "random_state", "generator"} & set(inspect.signature(function).parameters)
     assert "random" not in vars(noise)
 

@@ -252,8 +252,8 @@ NOISE = [
     _mutant(
         "A draw that cannot be rounded yet is drawn anew, which biases it",
         "noise.py",
-        "entropy, bits = (entropy << _BITS) | _word()",
-        "entropy, bits = _word()",
+        "entropy, bits = (entropy << _BITS) | int.from_bytes(",
+        "entropy, bits = int.from_bytes(",
         "test_noise.py::test_an_interval_across_a_rounding_edge_is_refined_by_appended_bits",
     ),
     _mutant(

@@ -135,11 +135,12 @@ def _chances(odds: Floats, prior: Floats) -> Floats:
 
 def _kept(column: _Cells, whole: Floats, chances: Floats) -> Floats:
     """Rows of each group (group × cell) by these chances of nats in parted cells; cells and bins hold what they do."""
-    found = column.share * whole
+    share = column.share
+    found = share * whole
     found[:, column.parted] = (column.shifted * chances).sum(axis=2) * whole[column.parted]
     for own in np.unique(column.side.owner[column.parted]):
         cells = np.flatnonzero(column.side.owner == own)
-        margin = column.share[:, cells[0]] * whole[cells].sum()
+        margin = share[:, cells[0]] * whole[cells].sum()
         found[:, cells] = raked(found[:, cells], margin, whole[cells])
     return found
 

@@ -28,13 +28,8 @@ _MARGIN = 2.0**-40
 """Relative: 32 times what a tail may be wrong by, which leaves room for rounding the word's own ends."""
 
 
-def rounded_gaussian(sigma: int) -> int:
-    """One draw of ⌊σZ⌉, Z standard normal, exact in distribution."""
-    return decided(_word(), sigma)
-
-
 def decided(word: int, sigma: int) -> int:
-    """The draw that begins with this word.
+    """The draw of ⌊σZ⌉, Z standard normal, that begins with this word; exact in distribution.
 
     Random bits stand for an interval of (-1, 1); ball arithmetic encloses its image under
     σ√2·erfinv. Where the enclosure rounds to one integer, that is the draw; otherwise the
@@ -48,11 +43,7 @@ def decided(word: int, sigma: int) -> int:
             nearest = (arb(sigma) * arb(2).sqrt() * point.erfinv() + arb("0.5")).floor().unique_fmpz()
         if nearest is not None:
             return int(nearest)
-        entropy, bits = (entropy << _BITS) | _word(), bits + _BITS
-
-
-def _word() -> int:
-    return int.from_bytes(os.urandom(_BITS // 8), "big")
+        entropy, bits = (entropy << _BITS) | int.from_bytes(os.urandom(_BITS // 8), "big"), bits + _BITS
 
 
 def add_noise(sums: NDArray[np.int64], sigma: int) -> NDArray[np.int64]:
