@@ -14,7 +14,7 @@ import pytest
 from dpearl import RECIPES, Budget, Offer, cli, datasets, load_release
 from dpearl.owner import recipe_with
 from dpearl.plan import forecast
-from dpearl.schema import Category, Column, Number, Schema
+from dpearl.schema import Category, Column, Number, Schema, parse_declaration
 
 DPEARL = Path(sys.executable).parent / "dpearl"
 
@@ -107,6 +107,8 @@ def test_a_plan_warns_of_pairs_left_out_and_of_levels_that_are_lost() -> None:
     many: dict[str, Column] = {"code": Category(levels=tuple(range(10_000))), "n": Number(lower=0, upper=9, step=1)}
     (warning,) = forecast(Offer(Schema(columns=many), RECIPES["auto"], Budget(1.0, 1e-5)), 20_000).warnings
     assert warning.startswith("'code' has 10,000 levels")
+    asked = parse_declaration({"columns": {name: {"kind": "category", "levels": "estimate"} for name in ("a", "b")}})
+    assert not forecast(Offer(asked, RECIPES["auto"], Budget(0.1, 1e-5)), 100).warnings
     assert not forecast(Offer(datasets.adult_schema(), RECIPES["auto"], Budget(1.0, 1e-5)), 30_000).warnings
 
 

@@ -70,7 +70,9 @@ class Forecast:
                 "declare fewer columns, or the ones that matter first"
             )
         least = 3 * design.sigmas(self.offer.targets["embedding"], self.offer.unit)["interactions"] / pairs.peak
-        for name, ladder in pairs.ladders.items():
+        asked = self.offer.asked.questions  # whose levels nobody knows yet
+        declared = {name: ladder for name, ladder in pairs.ladders.items() if f"{name}.levels" not in asked}
+        for name, ladder in declared.items():
             if ladder.column.one_hot and ladder.column.levels * least > MANY_RARE * self.rows:
                 found.append(
                     f"{name!r} has {ladder.column.levels - 2:,} levels; those with fewer than {least:,.0f} rows lose what they "
